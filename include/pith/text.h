@@ -120,6 +120,9 @@ public:
     Result<int32_t> sample(std::span<const float> logits);
     // A token of the prompt: the penalties look back on it. The grammar does not.
     void accept(int32_t token);
+    // While it is paused, the grammar neither forbids a token nor follows one: it begins where a thought in front of it has
+    // ended.
+    void pause_grammar(bool paused);
     // A new answer: the grammar begins anew. Draws and penalties go on.
     void begin_answer();
     // As it was made: nothing accepted, the draws from the seed on.

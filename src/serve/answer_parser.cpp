@@ -6,7 +6,7 @@
 
 namespace pith::serve {
 
-AnswerParser::AnswerParser(const AnswerForm & form) : reasoning_(form.reasoning) {
+AnswerParser::AnswerParser(const AnswerForm & form) : reasoning_(form.reasoning, form.close_token >= 0) {
     if (form.tools) { calls_.emplace(*form.tools, form.functions, form.only_one_call, form.texts); }
 }
 

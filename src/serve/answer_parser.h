@@ -2,6 +2,7 @@
 // Stage: serve.   Threads: one at a time. Cost: linear.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,6 +18,7 @@ namespace pith::serve {
 // What there is to find. Nothing: all of it is said.
 struct AnswerForm {
     ReasoningMarks reasoning;
+    int32_t close_token = -1;  // that ends a thought; -1: the mark's letters do
     std::optional<ToolForm> tools;
     std::set<std::string> functions;  // that may be called
     TextParameters texts;             // of them
@@ -30,9 +32,12 @@ public:
     // The next text, and the rest; only texts and calls of the piece are set.
     AnswerPiece add(std::string_view text);
     AnswerPiece finish();
+    // The token that ends a thought stands at this byte of all that is added.
+    void note_close(size_t at) { reasoning_.note_close(at); }
     // Whether a special token's name belongs to a mark, and has to be told to add().
     bool wants(std::string_view name) const;
     bool is_over() const { return calls_ && calls_->is_over(); }  // nothing may come behind the call that it made
+    bool is_thinking() const { return reasoning_.is_inside(); }
     bool has_called() const { return calls_ && calls_->n_calls() > 0; }
 
 private:

@@ -2,6 +2,7 @@
 #include "serve/api.h"
 
 #include <chrono>
+#include <ctime>
 
 #include "core/guarded.h"
 #include "core/text.h"
@@ -9,6 +10,7 @@
 #include "serve/page/page.h"
 #include "serve/shapes/fields.h"
 #include "serve/shapes/messages_response.h"
+#include "serve/shapes/responses_response.h"
 #include "text/utf8.h"
 
 namespace pith::serve {
@@ -33,7 +35,24 @@ ApiReply page(const PageFile & file) {
 
 constexpr std::string_view kBearer = "bearer ";  // in any case
 constexpr std::string_view kMessages = "/v1/messages";
+constexpr std::string_view kResponses = "/v1/responses";
 constexpr std::string_view kModels = "/v1/models";
+
+std::string utc(int64_t unix_time) {
+    const std::time_t time = unix_time;
+    std::tm parts{};
+    gmtime_r(&time, &parts);
+    char text[32];
+    return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+// In the form that clients of this path read.
+Json body_of(const ApiError & error, std::string_view path) {
+    if (path.starts_with(kMessages)) { return messages_error(error); }
+    if (path.starts_with(kResponses) || path.starts_with("/responses")) { return responses_error(error); }
+    if (path.starts_with("/api/")) { return {{"error", error.message}}; }  // Ollama's
+    return error.json();
+}
 
 bool is_health(std::string_view path) {
     return path == "/health" || path == "/v1/health";
@@ -42,11 +61,10 @@ bool is_health(std::string_view path) {
 }  // namespace
 
 ApiReply reply_of(const ApiError & error, std::string_view path) {
-    const bool is_messages = path.starts_with(kMessages);
     ApiReply reply;
     reply.error = error;
-    reply.status = is_messages ? messages_error_code(error) : error.code;
-    reply.body = dump(is_messages ? messages_error(error) : error.json());
+    reply.status = error.code;
+    reply.body = dump(body_of(error, path));
     if (error.retry_after_s > 0) { reply.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s)); }
     if (error.code == 401) { reply.headers.emplace_back("WWW-Authenticate", "Bearer"); }
     return reply;
@@ -111,11 +129,13 @@ Result<ApiReply> Api::route(const ApiRequest & request) {
         if (path == "/v1/completions") { return text(request); }
         if (path == kMessages) { return messages(request); }
         if (path == "/v1/messages/count_tokens") { return count_tokens(request); }
+        if (path == kResponses || path == "/responses") { return responses(request); }
+        if (path == "/v1/responses/input_tokens" || path == "/responses/input_tokens") { return count_input_tokens(request); }
         if (path == "/tokenize") { return tokenize(request); }
         if (path == "/detokenize") { return detokenize(request); }
         if (path == "/apply-template") { return apply_template(request); }
         if (path == "/v1/embeddings" || path == "/embeddings") {
-            return reply_of(ApiError{501, "not_supported_error", "Pith makes no embeddings"});
+            return reply_of(ApiError{400, "not_supported_error", "Pith makes no embeddings"});
         }
     }
     return reply_of(not_found());
@@ -163,8 +183,8 @@ Result<ApiReply> Api::detokenize(const ApiRequest & request) {
 Result<ApiReply> Api::apply_template(const ApiRequest & request) {
     PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
     PITH_ASSIGN_OR_RETURN(const ChatRequest asked, parse_conversation(body));
-    PITH_ASSIGN_OR_RETURN(const Conversation chat, conversation_of(asked));
-    PITH_ASSIGN_OR_RETURN(const std::string prompt, prompt_text(chat, /*plain=*/false));
+    PITH_ASSIGN_OR_RETURN(Conversation chat, conversation_of(asked));
+    PITH_ASSIGN_OR_RETURN(const std::string prompt, whole_prompt_text(chat, /*plain=*/false));
     return reply_of(Json{{"prompt", prompt}});
 }
 
@@ -174,7 +194,13 @@ Json Api::model_entry() const {
     const Json meta = {{"n_vocab", info.n_vocab}, {"n_ctx", options_.n_context}, {"n_ctx_train", info.n_ctx_train},
                        {"n_embd", info.n_embd},   {"n_params", info.n_params},   {"size", info.weight_bytes},
                        {"ftype", info.file_type}};
+    const int64_t n_context = options_.n_context;
     return {{"id", name},
+            {"type", "model"},  // Anthropic's clients read these
+            {"display_name", name},
+            {"created_at", utc(started_)},
+            {"max_input_tokens", n_context},
+            {"max_tokens", n_context},
             {"aliases", {name}},
             {"tags", Json::array()},
             {"object", "model"},
@@ -194,7 +220,12 @@ ApiReply Api::models() const {
                         {"size", ""},        {"digest", ""},      {"type", "model"},
                         {"description", ""}, {"tags", {""}},      {"capabilities", {"completion"}},
                         {"parameters", ""},  {"details", details}};
-    return reply_of(Json{{"models", Json::array({model})}, {"object", "list"}, {"data", Json::array({model_entry()})}});
+    return reply_of(Json{{"models", Json::array({model})},
+                         {"object", "list"},
+                         {"data", Json::array({model_entry()})},
+                         {"has_more", false},  // Anthropic's clients read on in pages
+                         {"first_id", name},
+                         {"last_id", name}});
 }
 
 ApiReply Api::props() const {
@@ -257,7 +288,7 @@ ApiReply Api::metrics() const {
 
 ApiReply Api::slots() const {
     if (!options_.tells_slots) {
-        return reply_of(ApiError{501, "not_supported_error", "this server does not tell its slots: it was started so"});
+        return reply_of(ApiError{400, "not_supported_error", "this server does not tell its slots: it was started so"});
     }
     Json list = Json::array();
     const GeneratorState state = generator_.state();

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +36,7 @@ struct ApiOptions {
     std::vector<std::string> owners;
     bool caches = false;  // states stay, in memory or in a folder
     bool tells_slots = true;
+    double ping_s = 10;  // between two signs of life of a stream
 };
 
 struct ApiRequest {
@@ -84,6 +87,9 @@ private:
     Result<ApiReply> text(const ApiRequest & request);
     Result<ApiReply> messages(const ApiRequest & request);
     Result<ApiReply> count_tokens(const ApiRequest & request) const;
+    Result<ApiReply> responses(const ApiRequest & request);
+    Result<ApiReply> count_input_tokens(const ApiRequest & request) const;
+    void tell_left_out(const std::set<std::string> & types);
     Result<ApiReply> tokenize(const ApiRequest & request);
     Result<ApiReply> detokenize(const ApiRequest & request);
     Result<ApiReply> apply_template(const ApiRequest & request);
@@ -105,12 +111,15 @@ private:
     struct Conversation {  // as the template gets it
         std::vector<ChatMessage> messages;
         ChatOptions options;
+        const ChatRequest * asked = nullptr;
         ToolForm form = ToolForm::kFenced;
         std::optional<std::string> begun;  // of the answer: what the last message says, where it is the assistant's
     };
     Result<Conversation> conversation_of(const ChatRequest & asked) const;
     // Up to where the answer goes on. plain: names of special tokens in what is said stay text.
     Result<std::string> prompt_text(const Conversation & chat, bool plain) const;
+    // The same, with all that was said in it: what a template leaves out is put together, or is an error that names it.
+    Result<std::string> whole_prompt_text(Conversation & chat, bool plain) const;
     // Where a function must be called the options get the grammar for it.
     Result<Prompt> chat_prompt(ChatRequest & asked) const;
     Result<Job> job_of(const Prompt & prompt, const CompletionOptions & options) const;
@@ -125,6 +134,8 @@ private:
     ApiOptions options_;
     int64_t started_ = 0;  // Unix time
     std::atomic<bool> closed_{false};
+    std::mutex told_mutex_;
+    std::set<std::string> told_tools_;  // types of tools that the log has named
 };
 
 // In the shape that clients of this path read.

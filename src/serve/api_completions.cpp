@@ -6,6 +6,8 @@
 #include "policy/tolerance.h"
 #include "serve/api.h"
 #include "serve/completion_stream.h"
+#include "serve/shapes/fields.h"
+#include "text/lost_messages.h"
 #include "text/plain_text.h"
 #include "text/prompt.h"
 #include "text/tagged_call.h"
@@ -52,6 +54,13 @@ Result<int32_t> tokens_before_last_paragraph(const Tokenizer & tokenizer, std::s
     return static_cast<int32_t>(common_prefix(before, tokens));
 }
 
+// The token whose text that is; -1: none.
+int32_t one_token(const Tokenizer & tokenizer, const std::string & text) {
+    if (text.empty()) { return -1; }
+    const auto tokens = tokenizer.encode(text, /*add_special=*/false, /*parse_special=*/true);
+    return tokens.ok() && tokens->size() == 1 ? tokens->front() : -1;
+}
+
 // Of messages that end in one of the assistant's: whether an answer can begin with what it says.
 Status check_begun(std::span<const ChatMessage> messages) {
     const ChatMessage & last = messages.back();
@@ -69,6 +78,27 @@ Status check_begun(std::span<const ChatMessage> messages) {
                 "them out"};
     }
     return {};
+}
+
+// Where the body has a message, which may have got functions behind its text since.
+std::string place_of(const ChatMessage & message, const ChatRequest & asked) {
+    for (size_t i = 0; i < asked.messages.size() && i < asked.places.size(); ++i) {
+        const ChatMessage & one = asked.messages[i];
+        if (one.role == message.role && !one.content.empty() && message.content.starts_with(one.content)) {
+            return asked.places[i];
+        }
+    }
+    return "messages";
+}
+
+// Templates are given what they ask for alone: one of libllama's list takes no variable, and clients send an effort with every
+// request.
+std::string with_effort(const std::string & variables, const std::string & effort, std::string_view chat_template) {
+    const auto asks_for = [chat_template](std::string_view name) { return chat_template.find(name) != std::string_view::npos; };
+    Json all = variables.empty() ? Json::object() : Json::parse(variables);
+    if (asks_for("reasoning_effort")) { all["reasoning_effort"] = effort; }
+    if (effort == "none" && asks_for("enable_thinking")) { all["enable_thinking"] = false; }
+    return all.empty() ? std::string() : dump(all);
 }
 
 // A policy that evicts wants a budget, one that does not wants none: the server's own where the request says nothing.
@@ -108,8 +138,10 @@ Result<Api::Conversation> Api::conversation_of(const ChatRequest & asked) const 
     }
     Conversation chat;
     chat.form = tool_form(tokenizer_.chat_template());
+    chat.asked = &asked;
     chat.messages = asked.messages;
-    chat.options.variables = asked.variables;
+    chat.options.variables =
+        asked.effort.empty() ? asked.variables : with_effort(asked.variables, asked.effort, tokenizer_.chat_template());
     if (asked.continues && chat.messages.back().role == "assistant") {
         PITH_RETURN_IF_ERROR(check_begun(chat.messages));
         chat.begun = std::move(chat.messages.back().content);
@@ -141,10 +173,32 @@ Result<std::string> Api::prompt_text(const Conversation & chat, bool plain) cons
     return text + marks.answer + begun;
 }
 
+Result<std::string> Api::whole_prompt_text(Conversation & chat, bool plain) const {
+    const auto lost_of = [&](const std::string & text) {
+        return lost_messages(tokenizer_, chat.messages, chat.options, text, plain);
+    };
+    auto text = prompt_text(chat, plain);
+    const bool refused = text.status().code() == ErrorCode::kInvalidArgument;
+    if (!text.ok() && !(refused && has_late_system(chat.messages))) { return text; }
+    std::vector<size_t> lost = text.ok() ? lost_of(*text) : std::vector<size_t>();
+    if (text.ok() && lost.empty()) { return text; }
+    const std::vector<ChatMessage> as_given = chat.messages;
+    if (has_late_system(as_given)) {
+        chat.messages = with_one_system(as_given);
+        auto again = prompt_text(chat, plain);
+        if (!again.ok()) { return text.ok() ? again : text; }
+        if (lost_of(*again).empty()) { return again; }
+        if (!text.ok()) { return text; }
+    }
+    const ChatMessage & first = as_given[lost.front()];
+    return wrong(field(place_of(first, *chat.asked)) + " would be lost: this model's chat template writes no such " +
+                 first.role + " message there; put its text into a user's message");
+}
+
 Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
     PITH_ASSIGN_OR_RETURN(Conversation chat, conversation_of(asked));
     const std::vector<ChatMessage> & messages = chat.messages;
-    PITH_ASSIGN_OR_RETURN(const std::string text, prompt_text(chat, /*plain=*/true));
+    PITH_ASSIGN_OR_RETURN(const std::string text, whole_prompt_text(chat, /*plain=*/true));
     Prompt prompt;
     PITH_ASSIGN_OR_RETURN(prompt.tokens, encode_cut(tokenizer_, text, /*add_special=*/true));
     if (options_.caches) {
@@ -156,7 +210,10 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
 
     ReasoningMarks marks = reasoning_marks(tokenizer_.chat_template(), text);
     if (chat.begun) { marks.begins_open = marks.is_open_behind(*chat.begun); }
-    if (asked.tells_reasoning) { prompt.form.reasoning = marks; }
+    if (asked.tells_reasoning) {
+        prompt.form.reasoning = marks;
+        prompt.form.close_token = one_token(tokenizer_, marks.close);
+    }
     if (asked.tools.any()) {
         prompt.form.tools = chat.form;
         prompt.form.only_one_call = asked.tools.only_one;
@@ -166,8 +223,10 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
         }
     }
     if (asked.tools.must_call) {
+        // A thought that the prompt has opened ends before the grammar begins.
+        const ReasoningMarks in_grammar = prompt.form.reasoning.begins_open ? ReasoningMarks() : marks;
         PITH_ASSIGN_OR_RETURN(asked.options.sampler.grammar,
-                              tool_grammar(chat.form, asked.tools.functions, asked.tools.only_one, marks));
+                              tool_grammar(chat.form, asked.tools.functions, asked.tools.only_one, in_grammar));
     }
 
     size_t n_system = 0;
@@ -282,7 +341,7 @@ Result<ApiReply> Api::complete(const ApiRequest & request, CompletionShape::Kind
     auto & [pending, n_prompt] = std::get<Begun>(begun);
     CompletionShape shape(kind, options_.model_name, options_.version, options.n_logprobs >= 0, tokenizer_);
     if (options.stream) {
-        const StreamOptions how{options.include_usage};
+        const StreamOptions how{options.include_usage, options_.ping_s};
         return stream_reply(std::make_shared<CompletionStream>(std::move(pending), std::move(shape), std::move(n_prompt), how));
     }
     auto answers = pending->wait(request.gone);

@@ -7,6 +7,7 @@ namespace pith::serve {
 
 Result<ApiReply> Api::messages(const ApiRequest & request) {
     PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    if (const auto error = refused_thread(body)) { return reply_of(*error); }
     PITH_ASSIGN_OR_RETURN(ChatRequest asked, parse_messages_request(body, options_.defaults, tokenizer_));
     PITH_ASSIGN_OR_RETURN(Prompt prompt, chat_prompt(asked));
     const auto n_prompt = std::ssize(prompt.tokens);
@@ -15,7 +16,7 @@ Result<ApiReply> Api::messages(const ApiRequest & request) {
     auto & pending = std::get<Begun>(begun).answers;
     MessagesShape shape(options_.model_name);
     if (asked.options.stream) {
-        return stream_reply(std::make_shared<MessagesStream>(std::move(pending), std::move(shape), n_prompt));
+        return stream_reply(std::make_shared<MessagesStream>(std::move(pending), std::move(shape), n_prompt, options_.ping_s));
     }
     auto answers = pending->wait(request.gone);
     if (const auto * error = std::get_if<ApiError>(&answers)) { return reply_of(*error); }
@@ -26,6 +27,7 @@ Result<ApiReply> Api::messages(const ApiRequest & request) {
 
 Result<ApiReply> Api::count_tokens(const ApiRequest & request) const {
     PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    if (const auto error = refused_thread(body)) { return reply_of(*error); }
     PITH_ASSIGN_OR_RETURN(ChatRequest asked, parse_count_request(body));
     PITH_ASSIGN_OR_RETURN(const Prompt prompt, chat_prompt(asked));
     ApiReply reply;

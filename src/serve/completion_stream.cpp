@@ -15,6 +15,10 @@ std::string sent(const Json & value) {
 
 }  // namespace
 
+std::string named_event(const Json & value) {
+    return "event: " + value["type"].get<std::string>() + "\ndata: " + dump(value) + "\n\n";
+}
+
 ApiError error_of(const Failed & failed) {
     if (failed.late) { return {504, "timeout_error", message_of(failed.status)}; }
     if (failed.retry_after_s > 0) { return no_room(message_of(failed.status), failed.retry_after_s); }
@@ -97,7 +101,7 @@ void CompletionStream::begin(int index, std::string & out) {
 bool CompletionStream::next(std::string & piece) {
     const auto event = answers_->next();
     if (!event) {
-        if (since_last_.seconds() > kPingS) {
+        if (since_last_.seconds() > options_.ping_s) {
             piece += ": still at it\n\n";
             since_last_ = Stopwatch();
         }
@@ -121,7 +125,8 @@ bool CompletionStream::next(std::string & piece) {
         ends_[static_cast<size_t>(index)] = *end;
         Json last = shape_.last_chunk(index, *end);
         const bool separate = shape_.is_chat() && options_.include_usage;
-        if (!shape_.is_chat()) { last["usage"] = usage_of({*end}); }
+        // Of texts llama-server tells it unasked: once, of all answers.
+        if (!shape_.is_chat() && !options_.include_usage && answers_->n_open() == 0) { last["usage"] = usage_of(ends_); }
         if (!separate) { last["timings"] = timings_of(end->costs); }
         piece += sent(last);
     } else if (const auto * failed = std::get_if<Failed>(&event->what)) {
@@ -129,7 +134,7 @@ bool CompletionStream::next(std::string & piece) {
         return false;
     }
     if (answers_->n_open() > 0) { return true; }
-    if (shape_.is_chat() && options_.include_usage) { piece += sent(shape_.usage_chunk(ends_)); }
+    if (options_.include_usage) { piece += sent(shape_.usage_chunk(ends_)); }
     piece += "data: [DONE]\n\n";
     return false;
 }

@@ -14,8 +14,6 @@
 
 namespace pith::serve {
 
-inline constexpr double kPingS = 10;  // between two signs of life of a stream
-
 // The answers to one request, while they come. Whoever lets go of it gives up what has not ended.
 class PendingAnswers {
 public:
@@ -49,8 +47,12 @@ struct Begun {
 
 ApiError error_of(const Failed & failed);
 
+// A server-sent event that has the name of its type.
+std::string named_event(const Json & value);
+
 struct StreamOptions {
     bool include_usage = false;
+    double ping_s = 0;  // between two signs of life
 };
 
 // Server-sent events: a chunk for each piece, then "[DONE]". Comments tell proxies and clients that it goes on.

@@ -39,7 +39,10 @@ struct Generator::Run {
           parser(job.form),
           tokenizer(of_model),
           end_tokens(ends),
-          metrics(into) {}
+          metrics(into),
+          grammar_waits(job.form.reasoning.begins_open && !job.sampler.grammar.empty()) {
+        sampler.pause_grammar(grammar_waits);
+    }
 
     // The engine's request, of its own tokens; or what follows a prompt that was read for it.
     Request request(const SessionOptions & options) {
@@ -69,7 +72,7 @@ struct Generator::Run {
 
     Result<int32_t> choose(std::span<const float> logits) {
         std::span<const float> from = logits;
-        if (job.ignore_eos) {
+        if (job.ignore_eos || grammar_waits) {  // behind a thought the answer must come yet
             changed.assign(logits.begin(), logits.end());
             for (const int32_t token : end_tokens) {
                 changed[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
@@ -103,7 +106,16 @@ struct Generator::Run {
             std::string name = tokenizer.piece(token, /*special=*/true);
             if (parser.wants(name)) { piece = std::move(name); }
         }
+        const bool closes = token == job.form.close_token;
+        if (closes) { parser.note_close(n_bytes); }
+        n_bytes += piece.size();
+        const bool was_thinking = parser.is_thinking();
         tell(parser.add(text.add(piece)));
+        n_thought += was_thinking || parser.is_thinking() ? 1 : 0;
+        if (grammar_waits && (closes || !parser.is_thinking())) {
+            grammar_waits = false;
+            sampler.pause_grammar(false);
+        }
         return !is_over() && !is_late();
     }
 
@@ -130,6 +142,7 @@ struct Generator::Run {
         costs.n_prompt = std::ssize(job.tokens);
         costs.n_cached = n_cached();
         costs.n_generated = n_generated;
+        costs.n_thought = n_thought;
         costs.queue_s = started_s;
         costs.prompt_s = first_s - started_s;
         costs.predict_s = last_s - first_s;
@@ -159,6 +172,8 @@ struct Generator::Run {
     const Tokenizer & tokenizer;
     const std::vector<int32_t> & end_tokens;
     Metrics & metrics;
+    bool grammar_waits;                // for the end of the thought that the answer begins with
+    size_t n_bytes = 0;                // of all that was said
     const Engine * engine = nullptr;   // set, once it is submitted
     std::shared_ptr<Reading> reading;  // while its prompt is read for others, too
     bool is_first = true;              // of those
@@ -175,6 +190,7 @@ struct Generator::Run {
     bool started = false;
     bool ended = false;  // by the model
     int64_t n_generated = 0;
+    int64_t n_thought = 0;
     int64_t n_told = 0;  // of the prompt, to who asked for progress
     size_t slot = std::numeric_limits<size_t>::max();
     Stopwatch since_submitted;

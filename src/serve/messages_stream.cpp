@@ -6,16 +6,9 @@
 #include "serve/shapes/ids.h"
 
 namespace pith::serve {
-namespace {
 
-std::string named_event(const Json & value) {
-    return "event: " + value["type"].get<std::string>() + "\ndata: " + dump(value) + "\n\n";
-}
-
-}  // namespace
-
-MessagesStream::MessagesStream(std::unique_ptr<PendingAnswers> answers, MessagesShape shape, int64_t n_prompt)
-    : answers_(std::move(answers)), shape_(std::move(shape)), n_prompt_(n_prompt) {}
+MessagesStream::MessagesStream(std::unique_ptr<PendingAnswers> answers, MessagesShape shape, int64_t n_prompt, double ping_s)
+    : answers_(std::move(answers)), shape_(std::move(shape)), n_prompt_(n_prompt), ping_s_(ping_s) {}
 
 void MessagesStream::close(std::string & out) {
     if (block_ == Block::kNone) { return; }
@@ -58,7 +51,7 @@ bool MessagesStream::next(std::string & piece) {
     }
     const auto event = answers_->next();
     if (!event) {
-        if (since_last_.seconds() > kPingS) {
+        if (since_last_.seconds() > ping_s_) {
             piece += named_event({{"type", "ping"}});
             since_last_ = Stopwatch();
         }

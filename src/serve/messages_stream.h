@@ -14,7 +14,7 @@ namespace pith::serve {
 
 class MessagesStream : public ReplyStream {
 public:
-    MessagesStream(std::unique_ptr<PendingAnswers> answers, MessagesShape shape, int64_t n_prompt);
+    MessagesStream(std::unique_ptr<PendingAnswers> answers, MessagesShape shape, int64_t n_prompt, double ping_s);
     bool next(std::string & piece) override;
 
 private:
@@ -28,6 +28,7 @@ private:
     std::unique_ptr<PendingAnswers> answers_;
     MessagesShape shape_;
     int64_t n_prompt_;
+    double ping_s_;  // between two signs of life
     bool begun_ = false;
     Block block_ = Block::kNone;
     int n_blocks_ = 0;

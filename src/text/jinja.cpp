@@ -277,6 +277,42 @@ void fit_system(const Template & own, Json & values) {
     messages.erase(messages.begin());
 }
 
+// minja's whole numbers have a sign and 63 bits. Larger ones are given as texts between two noncharacters (U+FFFE), which are
+// taken out again, with the quotation marks that tojson puts around a text.
+constexpr std::string_view kLarge = "\xEF\xBF\xBE";
+
+bool mark_large_numbers(Json & value) {
+    bool any = false;
+    if (value.is_structured()) {
+        for (Json & one : value) { any = mark_large_numbers(one) || any; }
+    } else if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+        value = std::string(kLarge) + value.dump() + std::string(kLarge);
+        any = true;
+    }
+    return any;
+}
+
+std::string without_marks_of_large_numbers(const std::string & text) {
+    std::string out;
+    size_t at = 0;
+    for (size_t mark = text.find(kLarge); mark != std::string::npos; mark = text.find(kLarge, at)) {
+        const size_t digits = mark + kLarge.size();
+        const size_t behind = text.find_first_not_of("0123456789", digits);
+        if (behind == digits || behind == std::string::npos || text.compare(behind, kLarge.size(), kLarge) != 0) {
+            out.append(text, at, digits - at);  // somebody else's
+            at = digits;
+            continue;
+        }
+        const size_t end = behind + kLarge.size();
+        const bool in_quotes =
+            mark > at && end < text.size() && text[mark - 1] == text[end] && (text[end] == '"' || text[end] == '\'');
+        out.append(text, at, mark - at - (in_quotes ? 1 : 0));
+        out.append(text, digits, behind - digits);
+        at = end + (in_quotes ? 1 : 0);
+    }
+    return out.append(text, at);
+}
+
 // In the process of its own.
 std::string rendered(const std::string & source, const Json & given) {
     Refusal refusal;
@@ -288,7 +324,9 @@ std::string rendered(const std::string & source, const Json & given) {
             fit_system(own, values);
             fit_arguments(own, values);
         }
-        return kRendered + own.render(values, refusal);
+        const bool any_large = mark_large_numbers(values);
+        const std::string text = own.render(values, refusal);
+        return kRendered + (any_large ? without_marks_of_large_numbers(text) : text);
     } catch (const std::bad_alloc &) { throw; } catch (const std::length_error &) {
         throw;
     } catch (const std::exception & error) {

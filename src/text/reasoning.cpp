@@ -67,8 +67,20 @@ bool ReasoningMarks::is_open_behind(std::string_view text) const {
     return begin != std::string_view::npos && text.find(close, begin + open.size()) == std::string_view::npos;
 }
 
-ReasoningSplitter::ReasoningSplitter(ReasoningMarks marks)
-    : marks_(std::move(marks)), inside_(marks_.begins_open), begins_(inside_) {}
+ReasoningSplitter::ReasoningSplitter(ReasoningMarks marks, bool closes_by_token)
+    : marks_(std::move(marks)), closes_by_token_(closes_by_token), inside_(marks_.begins_open), begins_(inside_) {}
+
+void ReasoningSplitter::drop(size_t n_bytes) {
+    waiting_.erase(0, n_bytes);
+    n_dropped_ += n_bytes;
+}
+
+size_t ReasoningSplitter::find_mark(std::string_view mark) const {
+    size_t at = waiting_.find(mark);
+    if (!inside_ || !closes_by_token_) { return at; }
+    while (at != std::string::npos && !closes_.contains(n_dropped_ + at)) { at = waiting_.find(mark, at + 1); }
+    return at;
+}
 
 bool ReasoningSplitter::is_part_of_mark(std::string_view name) const {
     const auto is_in = [name](const std::string & mark) { return mark.find(name) != std::string::npos; };
@@ -103,7 +115,7 @@ ReasoningSplitter::Pieces ReasoningSplitter::add(std::string_view text) {
         size_t n_kept = 0;
         std::string_view found;
         for (const std::string_view mark : expected) {
-            const size_t here = waiting_.find(mark);
+            const size_t here = find_mark(mark);
             if (here < at) {
                 at = here;
                 found = mark;
@@ -114,19 +126,19 @@ ReasoningSplitter::Pieces ReasoningSplitter::add(std::string_view text) {
             const std::string_view known = std::string_view(waiting_).substr(0, waiting_.size() - n_kept);
             if (!inside_ && !said_ && std::ranges::all_of(known, is_space)) { return out; }  // a thought may follow
             emit(known, out);
-            waiting_.erase(0, waiting_.size() - n_kept);
+            drop(waiting_.size() - n_kept);
             return out;
         }
         const bool opens = !inside_ && found == marks_.open;
         // White space alone in front of an opening mark is no answer; behind an answer's beginning it is none.
         if (!opens || waiting_.find_first_not_of(" \t\r\n") < at) {
             emit(std::string_view(waiting_).substr(0, at), out);
-            waiting_.erase(0, at);
+            drop(at);
             at = 0;
             if (opens) { continue; }
         }
         const bool closes = inside_ && found == marks_.close;
-        waiting_.erase(0, at + found.size());
+        drop(at + found.size());
         if (opens || closes) { inside_ = opens; }
         begins_ = true;
     }

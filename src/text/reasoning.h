@@ -4,6 +4,8 @@
 // one counts where nothing has been said yet, so that an answer may speak of marks. Threads: one at a time. Cost: linear.
 #pragma once
 
+#include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +30,8 @@ ReasoningMarks reasoning_marks(std::string_view chat_template, std::string_view 
 
 class ReasoningSplitter {
 public:
-    explicit ReasoningSplitter(ReasoningMarks marks);
+    // closes_by_token: the closing mark is a token of the vocabulary, and its letters alone close nothing.
+    explicit ReasoningSplitter(ReasoningMarks marks, bool closes_by_token = false);
 
     struct Pieces {
         std::string reasoning;
@@ -37,13 +40,21 @@ public:
     // The next text of the answer, with special tokens by name. What may be the beginning of a mark is kept until it is known.
     Pieces add(std::string_view text);
     Pieces finish();
+    // That token stands at this byte of all that is added.
+    void note_close(size_t at) { closes_.insert(at); }
+    bool is_inside() const { return inside_; }  // a thought
     // Whether a special token's name may be part of a mark, and has to be told to add().
     bool is_part_of_mark(std::string_view name) const;
 
 private:
     void emit(std::string_view text, Pieces & out);
+    void drop(size_t n_bytes);
+    size_t find_mark(std::string_view mark) const;
 
     ReasoningMarks marks_;
+    bool closes_by_token_;
+    std::set<size_t> closes_;  // where it does
+    size_t n_dropped_ = 0;     // bytes that stood before what waits
     std::string waiting_;
     bool inside_ = false;
     bool said_ = false;  // something of the answer

@@ -167,9 +167,10 @@ struct Sampler::Impl {
     const llama_vocab * vocab = nullptr;
     SamplerPtr chain;                       // made with the first logits, where nobody said how many there are
     std::optional<GrammarMatcher> grammar;  // nothing: any text
-    std::vector<bool> allowed;              // by the grammar, of each token
-    std::vector<int32_t> end_tokens;        // of the vocabulary
-    std::vector<int32_t> accepted;          // before there was a chain
+    bool grammar_paused = false;
+    std::vector<bool> allowed;        // by the grammar, of each token
+    std::vector<int32_t> end_tokens;  // of the vocabulary
+    std::vector<int32_t> accepted;    // before there was a chain
     std::vector<llama_token_data> candidates;
 
     void make(int32_t n_vocab) {
@@ -253,7 +254,7 @@ Result<int32_t> Sampler::Impl::sample(std::span<const float> logits) {
     try {
         if (!self.chain) { self.make(static_cast<int32_t>(logits.size())); }
         llama_token token = 0;
-        if (self.grammar) {
+        if (self.grammar && !self.grammar_paused) {
             PITH_ASSIGN_OR_RETURN(token, self.pick_by_grammar(logits));
         } else {
             token = self.pick(logits, false);
@@ -263,6 +264,10 @@ Result<int32_t> Sampler::Impl::sample(std::span<const float> logits) {
     } catch (const std::bad_alloc &) { throw; } catch (const std::exception & error) {
         return {ErrorCode::kUnsupported, std::string("libllama failed to pick a token: ") + error.what()};
     }
+}
+
+void Sampler::pause_grammar(bool paused) {
+    impl_->grammar_paused = paused;
 }
 
 void Sampler::begin_answer() {

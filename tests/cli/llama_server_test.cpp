@@ -58,9 +58,12 @@ bool says_nothing(const Shape & shape, const std::string & path) {
 // What only one of them tells.
 bool differs_on_purpose(const std::string & path) {
     static const std::vector<std::string> kOurs = {".error.param",  // the field that is wrong, as OpenAI has it
-                                                   ".usage.kv_",        ".timings.kv_",
+                                                   ".usage.kv_", ".timings.kv_",
                                                    ".timings.queue_ms",  // what the cache holds, and how long a request waited
-                                                   ".kv_ceiling_bytes", ".params.kv_"};
+                                                   ".kv_ceiling_bytes", ".params.kv_",
+                                                   // What Anthropic's clients read of a model, and of a list.
+                                                   ".data[].type", ".data[].display_name", ".data[].created_at", ".data[].max_",
+                                                   ".has_more", ".first_id", ".last_id"};
     static const std::vector<std::string> kTheirs = {".meta.vocab_type",     // an enumeration of llama.cpp's
                                                      ".chat_template_caps",  // of its own template engine
                                                      ".cors_proxy_enabled", ".is_sleeping", ".media_marker", ".ui",
@@ -119,7 +122,8 @@ std::vector<Case> cases() {
                                                {{"dry_multiplier", 0.5}},
                                                {{"xtc_probability", 0.5}, {"temperature", 1}}}) {
         add(chat, more);
-        add(text, more);
+        // Theirs adds no chunk for the usage of texts.
+        add(text, more, more.contains("stream_options") ? "usage" : "");
     }
     for (const Json & base : {chat, text}) {
         // Theirs tells timings with the text in front of a stop text, too.
@@ -169,7 +173,10 @@ std::vector<Case> cases() {
     plain("POST", "/detokenize", {{"tokens", "x"}});
     plain("POST", "/apply-template", {{"messages", chat["messages"]}});
     plain("POST", "/apply-template", Json::object());
-    plain("POST", "/v1/embeddings", {{"input", "x"}});
+    // Clients try anything from 500 on again.
+    Case embeddings = {"POST", "/v1/embeddings", {{"input", "x"}}};
+    embeddings.code_of_theirs = 501;
+    all.push_back(embeddings);
     plain("POST", "/v1/completions", Json::object());
     plain("POST", "/v1/completions", {{"prompt", "x"}, {"temperature", "x"}});
     plain("POST", "/v1/completions", {{"prompt", "x"}, {"n", 0}});

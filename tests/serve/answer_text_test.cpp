@@ -220,7 +220,7 @@ TEST(Errors, HaveOpenAisShape) {
     EXPECT_EQ(json["error"]["type"], "exceed_context_size_error");
     EXPECT_EQ(json["error"]["n_prompt_tokens"], 10);
     EXPECT_EQ(json["error"]["n_ctx"], 5);
-    EXPECT_EQ(error_of(Status(ErrorCode::kUnsupported, "x")).code, 501);
+    EXPECT_EQ(error_of(Status(ErrorCode::kUnsupported, "x")).code, 400);
     EXPECT_EQ(error_of(Status(ErrorCode::kInternal, "x")).code, 500);
     EXPECT_EQ(error_of(Status(ErrorCode::kBudget, "x")).type, "invalid_request_error");
     EXPECT_FALSE(error_of(Status(ErrorCode::kBudget, "x")).json()["error"].contains("param"));

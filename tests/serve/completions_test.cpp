@@ -194,6 +194,28 @@ TEST_F(Completions, KeepToASchemaAndABias) {
               served_tokenizer().piece(262) + served_tokenizer().piece(262) + served_tokenizer().piece(262));
 }
 
+// As it was asked for: in a chunk of its own, or, as in llama-server, in the last one.
+TEST_F(Completions, TellTheUsageOfATextsStreamOnce) {
+    Json body = {{"prompt", {kPrompt, "the sky"}}, {"n", 2}, {"max_tokens", 5}, {"temperature", 0}, {"ignore_eos", true}};
+    const Json whole = serving_->text(body).json()["usage"];
+    EXPECT_EQ(whole["completion_tokens"], 20);
+    EXPECT_EQ(whole["prompt_tokens"], n_tokens_of(kPrompt) + n_tokens_of("the sky"));
+    body["stream"] = true;
+    for (const bool asked : {false, true}) {
+        body["stream_options"] = {{"include_usage", asked}};
+        Json usage;
+        for (const Json & event : serving_->text(body).events()) {
+            if (!event.is_object() || !event.contains("usage")) { continue; }
+            EXPECT_TRUE(usage.is_null()) << "a second time: " << event;
+            usage = event["usage"];
+            EXPECT_EQ(event["choices"].empty(), asked);
+        }
+        for (const char * name : {"prompt_tokens", "completion_tokens", "total_tokens"}) {
+            EXPECT_EQ(usage[name], whole[name]) << name;
+        }
+    }
+}
+
 const Json kTools = {
     {{"type", "function"},
      {"function",
@@ -246,6 +268,15 @@ TEST_F(Completions, CallAFunctionThatTheyMust) {
     for (const Json & one : any["choices"][0]["message"].value("tool_calls", Json::array())) {
         EXPECT_TRUE(one["function"]["name"] == "weather" || one["function"]["name"] == "time") << one;
     }
+    // Shown both, allowed one.
+    const Json both = serving_->chat({{"messages", body["messages"]}, {"tools", kTools}, {"max_tokens", 1}}).json();
+    body["tool_choice"] = {
+        {"type", "allowed_tools"},
+        {"allowed_tools", {{"mode", "required"}, {"tools", {{{"type", "function"}, {"function", {{"name", "time"}}}}}}}}};
+    const Json allowed = serving_->chat(body).json();
+    ASSERT_TRUE(allowed.contains("choices")) << allowed;
+    for (const Json & one : allowed["choices"][0]["message"]["tool_calls"]) { EXPECT_EQ(one["function"]["name"], "time"); }
+    EXPECT_EQ(allowed["usage"]["prompt_tokens"], both["usage"]["prompt_tokens"]);
     // The result goes back.
     body["messages"].push_back(choice["message"]);
     body["messages"].push_back({{"role", "tool"}, {"tool_call_id", call["id"]}, {"content", "dry"}});

@@ -30,6 +30,15 @@ TEST_F(Endpoints, Answer) {
         EXPECT_EQ(models["object"], "list");
         EXPECT_EQ(models["data"][0]["id"], "built-in");
         EXPECT_EQ(models["data"][0]["meta"]["n_ctx"], 2048);
+        const Json & model = models["data"][0];  // and as Anthropic's clients read it
+        EXPECT_EQ(model["type"], "model");
+        EXPECT_EQ(model["display_name"], "built-in");
+        EXPECT_TRUE(std::regex_match(model["created_at"].get<std::string>(), std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")));
+        EXPECT_EQ(model["max_input_tokens"], 2048);
+        EXPECT_EQ(model["max_tokens"], 2048);
+        EXPECT_EQ(models["has_more"], false);
+        EXPECT_EQ(models["first_id"], "built-in");
+        EXPECT_EQ(models["last_id"], "built-in");
         EXPECT_EQ(models["data"][0]["meta"]["ftype"], "all F32") << "as its file says";
     }
     const Json props = get(port, "/props").json();
@@ -101,7 +110,7 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
         {chat, R"({"messages":[5]})", 400, wrong, "messages[0]"},
         {chat, R"({"messages":[{"role":"user"}]})", 400, wrong, "no content"},
         {chat, R"({"messages":[{"content":"x"}]})", 400, wrong, "no role"},
-        {chat, R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})", 501, never, "text only"},
+        {chat, R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})", 400, never, "text only"},
         {chat, R"({"messages":[{"role":"assistant","tool_calls":5}]})", 400, wrong, "tool_calls"},
         {chat, R"({"messages":[{"role":"assistant","tool_calls":[{"function":{}}]}]})", 400, wrong, "function.name"},
         {chat,
@@ -153,7 +162,7 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
         {text, p + R"("ignored":[)" + many_times("[[]],", 150'000) + "0]}", 400, wrong, "more than 262144 values"},
         {text, p + R"("ignored":[)" + many_times("1,", 2'100'000) + "0]}", 400, wrong, "more than 2097152 numbers"},
         {chat, m + R"("tools":5})", 400, wrong, "'tools'"},
-        {chat, m + R"("tools":[{"type":"web_search"}]})", 501, never, "web_search"},
+        {chat, m + R"("tools":[{"type":"web_search"}]})", 400, never, "web_search"},
         {chat, m + R"("tools":[{"type":"function","function":{"name":"no name"}}]})", 400, wrong, "'no name'"},
         {chat, m + R"("tool_choice":"required"})", 400, wrong, "no 'tools'"},
         {chat, m + R"("tool_choice":{"type":"function","function":{"name":"f"}}})", 400, wrong, "'f'"},
@@ -162,12 +171,17 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
         {chat,
          m + R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"required","grammar":"root ::= \"a\""})",
          400, wrong, "one of them"},
+        {chat, m + R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"allowed_tools"}})", 400,
+         wrong, "allowed_tools"},
+        {chat,
+         m + R"("tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":{"type":"allowed_tools","allowed_tools":{"tools":[{"type":"function","function":{"name":"g"}}]}}})",
+         400, wrong, "'g'"},
         {chat, m + R"("chat_template_kwargs":5})", 400, wrong, "'chat_template_kwargs'"},
         {chat, m + R"("reasoning_format":"x"})", 400, wrong, "'reasoning_format'"},
         {chat, m + R"("timeout":0})", 400, wrong, "'timeout'"},
         {chat, m + R"("timeout":-1})", 400, wrong, "'timeout'"},
         {chat, m + R"("temprature":1})", 400, wrong, "did you mean 'temperature'"},
-        {chat, m + R"("samplers":["top_k"]})", 501, never, "'samplers'"},
+        {chat, m + R"("samplers":["top_k"]})", 400, never, "'samplers'"},
         {chat, m + R"("kv_policy":"nonsense"})", 400, wrong, "'kv_policy'"},
         {chat, m + R"("kv_policy":"snapkv"})", 400, wrong, "'kv_budget'"},
         {chat, m + R"("kv_policy":"full","kv_budget":64})", 400, wrong, "'kv_budget'"},
@@ -178,15 +192,15 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
         {text, R"({"prompt":[]})", 400, wrong, "'prompt'"},
         {text, R"({"prompt":[1,99999]})", 400, wrong, "'prompt'"},
         {text, R"({"prompt":{"a":1}})", 400, wrong, "'prompt'"},
-        {text, p + R"("echo":true})", 501, never, "'echo'"},
-        {text, p + R"("suffix":"y"})", 501, never, "'suffix'"},
-        {text, p + R"("best_of":3})", 501, never, "'best_of'"},
+        {text, p + R"("echo":true})", 400, never, "'echo'"},
+        {text, p + R"("suffix":"y"})", 400, never, "'suffix'"},
+        {text, p + R"("best_of":3})", 400, never, "'best_of'"},
         {text, R"({"prompt":["a","b","c"],"n":9})", 400, wrong, "27"},
         {"/tokenize", R"({"content":5})", 400, wrong, "'content'"},
         {"/detokenize", R"({"tokens":"x"})", 400, wrong, "'tokens'"},
         {"/detokenize", R"({"tokens":[99999]})", 400, wrong, "'tokens'"},
         {"/apply-template", "{}", 400, wrong, "'messages'"},
-        {"/v1/embeddings", R"({"input":"x"})", 501, never, "embeddings"},
+        {"/v1/embeddings", R"({"input":"x"})", 400, never, "embeddings"},
         {"/nothing", "{}", 404, "not_found_error", "path"},
         {"/v1/models", "{}", 404, "not_found_error", "method"},
     };
@@ -201,6 +215,11 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
             << row.word << " in " << json["error"]["message"] << " of " << row.body;
     }
     for (const char * method : {"GET", "DELETE", "PUT"}) { EXPECT_EQ(ask(port, method, chat).status, 404) << method; }
+    for (const char * path : {"/api/chat", "/api/tags", "/api/show"}) {  // Ollama's clients read its form
+        const HttpAnswer answer = post(port, path, {{"model", "x"}});
+        EXPECT_EQ(answer.status, 404);
+        EXPECT_TRUE(answer.json()["error"].is_string()) << answer.body;
+    }
     EXPECT_EQ(get(port, "/health").status, 200);
 }
 
@@ -314,6 +333,9 @@ TEST_F(Endpoints, RefuseAPromptLongerThanTheContext) {
     EXPECT_EQ(answer.status, 400);
     EXPECT_EQ(answer.json()["error"]["type"], "exceed_context_size_error");
     EXPECT_EQ(answer.json()["error"]["n_ctx"], 64);
+    const std::string n = std::to_string(answer.json()["error"]["n_prompt_tokens"].get<int>());
+    EXPECT_EQ(answer.json()["error"]["message"],
+              "request (" + n + " tokens) exceeds the available context size (64 tokens), try increasing it");
     // An answer ends where the context does.
     const Json json = serving.text({{"prompt", "the sky"}, {"ignore_eos", true}}).json();
     EXPECT_EQ(json["usage"]["total_tokens"], 64);

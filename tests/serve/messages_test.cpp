@@ -199,6 +199,59 @@ TEST_F(Messages, UseAToolInWhateverFormTheModelWrites) {
     }
 }
 
+TEST_F(Messages, KeepToAFormat) {
+    const Json schema = {
+        {"type", "object"}, {"properties", {{"a", {{"enum", {1, 2}}}}}}, {"required", {"a"}}, {"additionalProperties", false}};
+    const Json format = {{"type", "json_schema"}, {"schema", schema}};
+    Json body = {{"max_tokens", 100}, {"temperature", 0}, {"messages", said_by("x")}};
+    for (const Json & asked :
+         {Json{{"output_config", {{"format", format}, {"effort", "low"}}}}, Json{{"output_format", format}}}) {
+        Json one = body;
+        one.update(asked);
+        const Json answer = send(one).json();
+        ASSERT_TRUE(answer.contains("content")) << answer;
+        const Json value = Json::parse(answer["content"][0]["text"].get<std::string>(), nullptr, false);
+        EXPECT_TRUE(value == Json({{"a", 1}}) || value == Json({{"a", 2}})) << answer;
+        EXPECT_EQ(answer["stop_reason"], "end_turn");
+    }
+}
+
+// The SDK looks for these words, and then sends all of the conversation. Whatever else would be lost is refused, too.
+TEST_F(Messages, OfAThreadAreAskedForAgain) {
+    Json body = {{"max_tokens", 2}, {"messages", said_by("x")}};
+    for (const Json & thread : {Json{{"type", "create"}}, Json{{"type", "continue"}, {"previous_message_id", "msg_1"}}}) {
+        body["thread"] = thread;
+        for (const std::string & path : {kPath, kPath + "/count_tokens"}) {
+            const HttpAnswer answer = send(body, path);
+            EXPECT_EQ(answer.status, 400);
+            const Json error = answer.json()["error"];
+            EXPECT_EQ(error["type"], "invalid_request_error");
+            EXPECT_EQ(error["details"], (Json{{"error_code", "thread_unsupported_request"}, {"unsupported", {"thread"}}}));
+        }
+    }
+    body["thread"] = nullptr;
+    body["context_management"] = {{"edits", {{{"type", "clear_thinking_20251015"}, {"keep", "all"}}}}};
+    body["mcp_servers"] = Json::array();
+    body["container"] = nullptr;
+    EXPECT_EQ(send(body).status, 200) << "none of these asks for anything";
+}
+
+TEST_F(Messages, MayHaveASystemMessageInTheMiddle) {
+    Json body = {{"max_tokens", 1}};
+    body["messages"] = {{{"role", "user"}, {"content", "a"}},
+                        {{"role", "system"}, {"content", {{{"type", "text"}, {"text", "Be brief."}}}}},
+                        {{"role", "user"}, {"content", "b"}}};
+    const Json chat = {{"max_tokens", 1},
+                       {"messages",
+                        {{{"role", "user"}, {"content", "a"}},
+                         {{"role", "system"}, {"content", "Be brief."}},
+                         {{"role", "user"}, {"content", "b"}}}}};
+    const Json answer = send(body).json();
+    ASSERT_TRUE(answer.contains("usage")) << answer;
+    EXPECT_EQ(answer["usage"]["input_tokens"].get<int>() + answer["usage"]["cache_read_input_tokens"].get<int>(),
+              served_->chat(chat).json()["usage"]["prompt_tokens"].get<int>());
+}
+
 TEST_F(Messages, HaveErrorsOfTheirOwnShape) {
     struct Row {
         std::string body;
@@ -210,7 +263,18 @@ TEST_F(Messages, HaveErrorsOfTheirOwnShape) {
              {"{bad", 400, "not JSON"},
              {"{}", 400, "'messages'"},
              {R"({"messages":[{"role":"user","content":"x"}]})", 400, "'max_tokens'"},
-             {R"({"max_tokens":2,"messages":[{"role":"system","content":"x"}]})", 400, "system"},
+             {R"({"max_tokens":2,"messages":[{"role":"robot","content":"x"}]})", 400, "'robot'"},
+             {m + R"(,"context_management":{"edits":[{"type":"clear_tool_uses_20250919"}]}})", 400, "'context_management'"},
+             {m + R"(,"context_management":{"edits":[{"type":"clear_thinking_20251015"}]}})", 400, "'context_management'"},
+             {m + R"(,"mcp_servers":[{"url":"x"}]})", 400, "'mcp_servers'"},
+             {m + R"(,"container":"c"})", 400, "'container'"},
+             {m + R"(,"output_format":{"type":"json_schema"}})", 400, "no schema"},
+             {m + R"(,"output_config":{"format":{"type":"x"}}})", 400, "output_config.format"},
+             {m + R"(,"output_config":{"effort":5}})", 400, "'effort'"},
+             {m + R"(,"output_format":{"type":"text"},"output_config":{"format":{"type":"text"}}})", 400, "one of them"},
+             {m + R"(,"output_format":{"type":"json_schema","schema":{}},"grammar":"root ::= \"a\""})", 400, "one form"},
+             {m + R"(,"output_format":{"type":"json_schema","schema":{}},"tools":[{"name":"f"}],"tool_choice":{"type":"any"}})",
+              400, "one of them"},
              {R"({"max_tokens":2,"messages":[{"role":"user","content":[{"type":"image"}]}]})", 400, "image"},
              {R"({"max_tokens":2,"messages":[{"role":"user","content":[{"type":"tool_use"}]}]})", 400, "tool_use"},
              {R"({"max_tokens":2,"messages":[{"role":"assistant","content":[{"type":"tool_use","name":"f","input":5}]}]})", 400,

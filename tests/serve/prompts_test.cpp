@@ -165,6 +165,77 @@ TEST_F(Completions, RefuseToGoOnWhereATemplateBeginsWithAThought) {
     EXPECT_FALSE(thought["reasoning_content"].get<std::string>().empty());
 }
 
+// Many a template writes one system message, in front, and drops the others without a word.
+TEST_F(Completions, LoseNoMessageInATemplate) {
+    Tokenizer first = *Tokenizer::load(kServedModel);
+    const std::string turns =
+        "{% for m in messages %}{% if m.role != 'system' %}{{ m.role }}: {{ m.content }}\n{% endif %}{% endfor %}";
+    ASSERT_TRUE(
+        first.set_chat_template("{% if messages[0].role == 'system' %}{{ messages[0].content }}\n{% endif %}" + turns).ok());
+    ServingOptions options;
+    options.tokenizer = &first;
+    Serving serving(options);
+    const Json messages = {{{"role", "system"}, {"content", "Be brief."}},
+                           {{"role", "user"}, {"content", "a"}},
+                           {{"role", "developer"}, {"content", "Be long."}},
+                           {{"role", "user"}, {"content", "b"}}};
+    const auto prompt_of = [&serving](const Json & body) { return post(serving.port(), "/apply-template", body); };
+    EXPECT_EQ(prompt_of({{"messages", messages}}).json()["prompt"], "Be brief.\n\nBe long.\nuser: a\nuser: b\n");
+    const int64_t n_all = n_tokens_of("Be brief.\n\nBe long.\nuser: a\nuser: b\n");
+    EXPECT_EQ(serving.chat({{"messages", messages}, {"max_tokens", 1}}).json()["usage"]["prompt_tokens"], n_all);
+    const Json items = {{"instructions", "Be brief."}, {"input", {messages[1], messages[2], messages[3]}}};
+    EXPECT_EQ(post(serving.port(), "/v1/responses/input_tokens", items).json()["input_tokens"], n_all);
+    // One that refuses a second one gets all of them as one, too.
+    const std::string strict =
+        "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('system first') }}{% endif %}"
+        "{{ m.content }}\n{% endfor %}";
+    ASSERT_TRUE(first.set_chat_template(strict).ok());
+    EXPECT_EQ(prompt_of({{"messages", messages}}).json()["prompt"], "Be brief.\n\nBe long.\na\nb\n");
+    // Where there is no room at all, the message is named.
+    ASSERT_TRUE(first.set_chat_template("pith_system " + turns).ok());
+    for (const char * path : {"/apply-template", "/v1/chat/completions"}) {
+        const HttpAnswer lost = post(serving.port(), path, {{"messages", messages}});
+        EXPECT_EQ(lost.status, 400) << lost.body;
+        EXPECT_EQ(lost.json()["error"]["param"], "messages[0]") << lost.body;
+    }
+    const HttpAnswer lost = post(serving.port(), "/v1/messages/count_tokens", {{"system", "s"}, {"messages", said_by("x")}});
+    EXPECT_NE(lost.body.find("'system' would be lost"), std::string::npos) << lost.body;
+}
+
+TEST_F(Completions, TakeTheArgumentsOfEarlierCallsAsTheyWere) {
+    Tokenizer shows = *Tokenizer::load(kServedModel);
+    ASSERT_TRUE(shows
+                    .set_chat_template("{# <tool_call> #}{% for m in messages %}{% for c in m.tool_calls or [] %}"
+                                       "{{ c.function.arguments | tojson }}"
+                                       "{% for k, v in c.function.arguments | items %} {{ v }}{% endfor %}"
+                                       "{% endfor %}{% if m.content %}{{ m.content }}{% endif %}{% endfor %}")
+                    .ok());
+    ServingOptions options;
+    options.tokenizer = &shows;
+    const Serving serving(options);
+    const auto prompt_of = [&](const Json & arguments) {
+        const Json call = {{"id", "a"}, {"type", "function"}, {"function", {{"name", "f"}, {"arguments", arguments}}}};
+        const Json body = {{"messages",
+                            {{{"role", "user"}, {"content", "x"}},
+                             {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {call}}},
+                             {{"role", "tool"}, {"tool_call_id", "a"}, {"content", "y"}}}}};
+        return post(serving.port(), "/apply-template", body);
+    };
+    for (const Json & empty : {Json(""), Json(" "), Json(nullptr), Json("{}"), Json::object()}) {
+        EXPECT_EQ(prompt_of(empty).json()["prompt"], "x{}y") << empty;
+    }
+    for (const char * number : {"9007199254740993", "-9223372036854775808", "9223372036854775807", "18446744073709551615"}) {
+        const std::string arguments = std::string("{\"n\": ") + number + "}";
+        EXPECT_EQ(prompt_of(arguments).json()["prompt"], "x" + arguments + " " + number + "y");
+        EXPECT_EQ(prompt_of(Json::parse(arguments)).json()["prompt"], "x" + arguments + " " + number + "y");
+    }
+    for (const char * damaged : {"{\"n\": ", "{n: 1}", "[1]", "5", "\"x\"", "nope", "{} {}"}) {
+        const HttpAnswer refused = prompt_of(damaged);
+        EXPECT_EQ(refused.status, 400) << damaged << refused.body;
+        EXPECT_EQ(refused.json()["error"]["param"], "messages[1].tool_calls[0].function.arguments") << refused.body;
+    }
+}
+
 // A base model completes texts; who wants to talk with it is told what makes that possible.
 TEST_F(Completions, SayWhatABaseModelNeedsForAChat) {
     const TempFolder folder;

@@ -6,6 +6,7 @@
 #include "serve/answer_parser.h"
 #include "serve/shapes/completion_request.h"
 #include "serve/shapes/messages_request.h"
+#include "serve/shapes/responses_request.h"
 #include "text/tool_grammar.h"
 
 namespace pith::testing {
@@ -96,6 +97,11 @@ const std::vector<std::string> & body_examples() {
         R"("tool_choice":"required","max_tokens":5,"temperature":0.5,"stop":["a","b"],"logit_bias":{"5":-100},"kv_pin":["system",[0,3]]})",
         R"({"system":[{"type":"text","text":"y"}],"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"z"},)"
         R"({"type":"text","text":"x"}]}],"max_tokens":5,"tools":[{"name":"f","input_schema":{"$ref":"#"}}],"tool_choice":{"type":"any"}})",
+        R"({"instructions":"Be brief.","input":[{"role":"developer","content":"y"},{"type":"reasoning","summary":[],"content":[{"type":)"
+        R"("reasoning_text","text":"hm"}]},{"type":"function_call","call_id":"a","name":"f","arguments":"{\"a\": 1}"},)"
+        R"({"type":"custom_tool_call_output","call_id":"a","output":[{"type":"input_text","text":"z"}]}],"tools":[{"type":"custom","name":"g",)"
+        R"("format":{"type":"grammar","syntax":"lark","definition":"s: x"}},{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"}]}],)"
+        R"("tool_choice":{"type":"allowed_tools","mode":"required","tools":[{"type":"custom","name":"g"}]},"text":{"format":{"type":"json_object"}}})",
         R"({"prompt":["a",[5,6]],"n":2,"response_format":{"type":"json_schema","json_schema":{"schema":{"anyOf":[{"type":"string"}]}}}})",
         R"({"type":"object","properties":{"a":{"type":"array","items":{"$ref":"#"},"maxItems":3},"b":{"enum":[1,"x",null]}},"required":["a"]})",
         R"(So.<tool_call>{"name": "f", "arguments": {"a": "}\"{"}}</tool_call>[TOOL_CALLS][{"name": "weather", "arguments": {}}])"
@@ -133,11 +139,13 @@ std::string read_body_fault(const Tokenizer & tokenizer, std::string_view bytes)
     if (!body.ok()) { return fault_of_status(body.status()); }
     const serve::CompletionOptions defaults;
     const auto text = serve::parse_text_request(*body, defaults, tokenizer);
+    const auto responses = serve::parse_responses_request(*body, defaults, tokenizer);
     std::vector<std::string> faults = {
         fault_of_chat(tokenizer, serve::parse_chat_request(*body, defaults, tokenizer)),
         fault_of_chat(tokenizer, serve::parse_messages_request(*body, defaults, tokenizer)),
         fault_of_chat(tokenizer, serve::parse_count_request(*body)),
         fault_of_chat(tokenizer, serve::parse_conversation(*body)),
+        fault_of_chat(tokenizer, responses.ok() ? responses->chat : Result<serve::ChatRequest>(responses.status())),
         text.ok() ? fault_of_clients_grammar(tokenizer, text->options.sampler.grammar) : fault_of_status(text.status()),
     };
     const auto grammar = grammar_of_json_schema(bytes);

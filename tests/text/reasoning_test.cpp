@@ -106,5 +106,23 @@ TEST(ChatJson, SaysWhichMessageIsWrong) {
     }
 }
 
+TEST(Reasoning, IsClosedByATokenWhereThereIsOne) {
+    const ReasoningMarks marks = reasoning_marks("{{ '<think>' }}{{ '</think>' }}", "<think>\n");
+    const std::string text = "so </think> is a mark.</think>Yes.</think>";
+    for (const size_t n : {1U, 2U, 3U, 7U, 1000U}) {
+        ReasoningSplitter splitter(marks, /*closes_by_token=*/true);
+        splitter.note_close(text.find("</think>Yes"));
+        Pieces all;
+        for (size_t at = 0; at < text.size(); at += n) {
+            const Pieces more = splitter.add(std::string_view(text).substr(at, n));
+            all.reasoning += more.reasoning;
+            all.answer += more.answer;
+        }
+        all.answer += splitter.finish().answer;
+        EXPECT_EQ(all.reasoning, "so </think> is a mark.") << n;
+        EXPECT_EQ(all.answer, "Yes.</think>") << n;
+    }
+}
+
 }  // namespace
 }  // namespace pith::reasoning_test

@@ -22,6 +22,7 @@ struct AnswerCosts {
     int64_t n_prompt = 0;
     int64_t n_cached = 0;          // of these, read for an earlier request, or for another answer
     int64_t n_generated = 0;       // the token that ended it included
+    int64_t n_thought = 0;         // of these, in thoughts
     int64_t n_evicted_before = 0;  // of the ledger's evicted entries: in the prompt, and counted with another answer to it
     double queue_s = 0;            // until it began to be read
     double prompt_s = 0;           // until the first token

@@ -103,9 +103,9 @@ ApiError no_room(const std::string & message, int64_t retry_after_s) {
 }
 
 ApiError too_long(int64_t n_prompt, int64_t n_context) {
-    ApiError error{400, "exceed_context_size_error",
-                   "the prompt has " + std::to_string(n_prompt) + " tokens, the context is " + std::to_string(n_context) +
-                       ": shorten it, or start the server with a larger context size"};
+    ApiError error{400, kTooLong,
+                   "request (" + std::to_string(n_prompt) + " tokens) exceeds the available context size (" +
+                       std::to_string(n_context) + " tokens), try increasing it"};
     error.more = {{"n_prompt_tokens", n_prompt}, {"n_ctx", n_context}};
     return error;
 }
@@ -119,7 +119,7 @@ ApiError error_of(const Status & status) {
         case ErrorCode::kNotFound:
             return error_with(404, "not_found_error", status);
         case ErrorCode::kUnsupported:
-            return error_with(501, "not_supported_error", status);
+            return error_with(400, "not_supported_error", status);
         case ErrorCode::kOutOfMemory:
         case ErrorCode::kCancelled:
             return error_with(503, "unavailable_error", status);

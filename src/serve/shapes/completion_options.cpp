@@ -135,11 +135,7 @@ Status read_format(Fields & fields, SamplerOptions & s) {
     }
     const auto take_schema = [&](const Json & schema, const std::string & name) -> Status {
         ++n_given;
-        if (!schema.is_object() && !schema.is_boolean()) { return wrong_field(name, schema, "a JSON schema"); }
-        auto made = grammar_of_json_schema(dump(schema));
-        if (!made.ok()) { return wrong(field(name) + ": " + made.status().message()); }
-        s.grammar = std::move(*made);
-        return {};
+        return follow_schema(schema, name, s);
     };
     if (const Json * schema = fields.find("json_schema")) { PITH_RETURN_IF_ERROR(take_schema(*schema, "json_schema")); }
     const Json * format = fields.find("response_format");
@@ -290,6 +286,32 @@ Status check_refused(Fields & fields) {
 }
 
 }  // namespace
+
+Status follow_schema(const Json & schema, const std::string & name, SamplerOptions & sampler) {
+    if (!schema.is_object() && !schema.is_boolean()) { return wrong_field(name, schema, "a JSON schema"); }
+    auto made = grammar_of_json_schema(dump(schema));
+    if (!made.ok()) { return wrong(field(name) + ": " + made.status().message()); }
+    sampler.grammar = std::move(*made);
+    return {};
+}
+
+Status follow_format(Fields & fields, const Json & format, const std::string & name, SamplerOptions & sampler) {
+    if (!format.is_object()) { return wrong_field(name, format, "an object with a type"); }
+    Fields inner(format);
+    std::string type;
+    PITH_RETURN_IF_ERROR(inner.read("type", type));
+    if (type == "text") { return {}; }
+    if (type != "json_object" && type != "json_schema") {
+        return wrong_field(name, format, "a type of text, json_object or json_schema");
+    }
+    for (const char * other : {"grammar", "json_schema", "response_format"}) {
+        if (fields.has(other)) { return wrong(field(name) + " and '" + other + "': give one of them, an answer has one form"); }
+    }
+    const Json * schema = inner.find("schema");
+    if (schema != nullptr) { return follow_schema(*schema, name, sampler); }
+    if (type == "json_schema") { return wrong(field(name) + " has no schema"); }
+    return follow_schema({{"type", "object"}}, name, sampler);
+}
 
 Status check_texts(std::string_view name, const std::vector<std::string> & texts) {
     if (texts.size() > kMostTexts) {

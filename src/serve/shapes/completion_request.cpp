@@ -17,9 +17,7 @@ Status read_template_fields(Fields & fields, ChatRequest & request) {
         }
         variables = *given;
     }
-    std::string effort;
-    PITH_RETURN_IF_ERROR(fields.read("reasoning_effort", effort));
-    if (!effort.empty()) { variables["reasoning_effort"] = effort; }
+    PITH_RETURN_IF_ERROR(fields.read("reasoning_effort", request.effort));
     if (!variables.empty()) { request.variables = dump(variables); }
     std::string format = "auto";
     PITH_RETURN_IF_ERROR(fields.read("reasoning_format", format));
@@ -66,8 +64,7 @@ Result<ChatMessage> parse_message(const Json & value, const std::string & name) 
     PITH_RETURN_IF_ERROR(fields.read("tool_call_id", message.tool_call_id));
     PITH_RETURN_IF_ERROR(fields.read("reasoning_content", message.reasoning));
     if (const Json * calls = fields.find("tool_calls"); calls != nullptr && !calls->empty()) {
-        PITH_RETURN_IF_ERROR(check_tool_calls(*calls, name + ".tool_calls"));
-        message.tool_calls = dump(*calls);
+        PITH_ASSIGN_OR_RETURN(message.tool_calls, read_tool_calls(*calls, name + ".tool_calls"));
     }
     const Json * content = fields.find("content");
     if (content == nullptr) {
@@ -84,15 +81,15 @@ Result<ChatMessage> parse_message(const Json & value, const std::string & name) 
     return message;
 }
 
-Result<std::vector<ChatMessage>> read_messages(Fields & fields) {
+Status read_messages(Fields & fields, ChatRequest & request) {
     const Json * list = nullptr;
     PITH_RETURN_IF_ERROR(fields.read_messages(list));
-    std::vector<ChatMessage> messages;
     for (size_t i = 0; i < list->size(); ++i) {
-        PITH_ASSIGN_OR_RETURN(ChatMessage message, parse_message((*list)[i], "messages[" + std::to_string(i) + "]"));
-        messages.push_back(std::move(message));
+        request.places.push_back("messages[" + std::to_string(i) + "]");
+        PITH_ASSIGN_OR_RETURN(ChatMessage message, parse_message((*list)[i], request.places.back()));
+        request.messages.push_back(std::move(message));
     }
-    return messages;
+    return {};
 }
 
 bool is_token_list(const Json & value) {
@@ -129,7 +126,7 @@ Status check_text_only(Fields & fields) {
 }
 
 Status read_conversation(Fields & fields, ChatRequest & request) {
-    PITH_ASSIGN_OR_RETURN(request.messages, read_messages(fields));
+    PITH_RETURN_IF_ERROR(read_messages(fields, request));
     PITH_RETURN_IF_ERROR(read_tools(fields, request.tools));
     PITH_RETURN_IF_ERROR(fields.read("continue_final_message", request.continues));
     if (fields.has("continue_final_message") && request.continues && request.messages.back().role != "assistant") {

@@ -59,8 +59,10 @@ class Fields;
 struct ChatRequest {
     CompletionOptions options;
     std::vector<ChatMessage> messages;
+    std::vector<std::string> places;  // of each in the body: "messages[0]"
     ToolsRequest tools;
     std::string variables;        // of the template, as ChatOptions::variables
+    std::string effort;           // how much the model should think, where its template asks for that; "none": not at all
     bool continues = true;        // where the last message is the assistant's, the answer goes on with it
     bool tells_reasoning = true;  // thoughts apart from what is said
 };

@@ -61,6 +61,15 @@ void WholeAnswer::add(AnswerPiece piece) {
     }
 }
 
+AnswerPiece WholeAnswer::piece() const {
+    AnswerPiece whole{text, logprobs};
+    whole.reasoning = reasoning;
+    for (size_t i = 0; i < calls.size(); ++i) {
+        whole.calls.push_back({static_cast<int>(i), calls[i].name, calls[i].arguments});
+    }
+    return whole;
+}
+
 CompletionShape::CompletionShape(Kind kind, std::string model, std::string version, bool with_logprobs,
                                  const Tokenizer & tokenizer)
     : kind_(kind),
@@ -71,9 +80,9 @@ CompletionShape::CompletionShape(Kind kind, std::string model, std::string versi
       id_("chatcmpl-" + random_letters(32)),
       created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count()) {}
 
-Json CompletionShape::logprobs(const std::vector<TokenLogprob> & tokens) const {
-    const auto entry = [this](int32_t token, float logprob) {
-        const std::string text = tokenizer_.piece(token, /*special=*/true);
+Json logprobs_of(const std::vector<TokenLogprob> & tokens, const Tokenizer & tokenizer) {
+    const auto entry = [&tokenizer](int32_t token, float logprob) {
+        const std::string text = tokenizer.piece(token, /*special=*/true);
         return Json{{"id", token}, {"token", text}, {"bytes", bytes_of(text)}, {"logprob", logprob}};
     };
     Json content = Json::array();
@@ -83,7 +92,11 @@ Json CompletionShape::logprobs(const std::vector<TokenLogprob> & tokens) const {
         for (const auto & [token, logprob] : one.top) { top.push_back(entry(token, logprob)); }
         content.push_back(std::move(object));
     }
-    return {{"content", std::move(content)}};
+    return content;
+}
+
+Json CompletionShape::logprobs(const std::vector<TokenLogprob> & tokens) const {
+    return {{"content", logprobs_of(tokens, tokenizer_)}};
 }
 
 Json CompletionShape::frame(Json choices, const char * object) const {

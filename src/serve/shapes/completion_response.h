@@ -29,6 +29,8 @@ struct WholeAnswer {
     AnswerEnd end;
 
     void add(AnswerPiece piece);
+    // The whole of it again, in the order in which it came: what was thought, what is said, the calls.
+    AnswerPiece piece() const;
 };
 
 class CompletionShape {
@@ -62,6 +64,8 @@ private:
     int64_t created_ = 0;
 };
 
+// A list: each token's text, bytes, log-probability, and the likeliest in its place.
+Json logprobs_of(const std::vector<TokenLogprob> & tokens, const Tokenizer & tokenizer);
 Json usage_of(const std::vector<AnswerEnd> & ends);
 Json timings_of(const AnswerCosts & costs);
 

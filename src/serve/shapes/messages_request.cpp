@@ -95,8 +95,9 @@ Status read_message(const Json & value, const std::string & place, std::vector<C
     Fields fields(value);
     BlockReader reader;
     PITH_RETURN_IF_ERROR(fields.read("role", reader.message.role));
-    if (reader.message.role != "user" && reader.message.role != "assistant") {
-        return wrong(field(place) + " has the role " + pith::quoted(reader.message.role) + ": give user or assistant");
+    const std::string & role = reader.message.role;
+    if (role != "user" && role != "assistant" && role != "system") {
+        return wrong(field(place) + " has the role " + pith::quoted(role) + ": give user, assistant or system");
     }
     const Json * content = fields.find("content");
     if (content == nullptr) { return wrong(field(place) + " has no content"); }
@@ -160,18 +161,74 @@ Status read_anthropic_tools(Fields & fields, ToolsRequest & tools) {
     return {};
 }
 
+// Each would change the answer: what runs elsewhere, and what takes parts out of the conversation.
+constexpr std::string_view kElsewhere[] = {"mcp_servers", "container", "compaction"};
+
+// Whether an edit of the context leaves it as it is.
+bool changes_nothing(const Json & edit) {
+    const auto text_of = [&edit](const char * name) {
+        return edit.is_object() && edit.contains(name) && edit[name].is_string() ? edit[name].get<std::string>()
+                                                                                 : std::string();
+    };
+    return text_of("type").starts_with("clear_thinking_") && text_of("keep") == "all";
+}
+
+Status check_followed(Fields & fields) {
+    for (const std::string_view name : kElsewhere) {
+        const Json * value = fields.find(name);
+        if (value == nullptr || (value->is_structured() && value->empty())) { continue; }
+        return {ErrorCode::kUnsupported, field(name) + " is not supported: leave it out"};
+    }
+    const Json * management = fields.find("context_management");
+    if (management == nullptr) { return {}; }
+    if (!management->is_object()) { return wrong_field("context_management", *management, "an object with edits"); }
+    Fields inner(*management);
+    const Json * edits = inner.find("edits");
+    if (edits == nullptr || (edits->is_array() && std::ranges::all_of(*edits, changes_nothing))) { return {}; }
+    return {ErrorCode::kUnsupported,
+            field("context_management") + " is not supported: this server takes nothing out of a conversation; leave it out"};
+}
+
+Status read_output_config(Fields & fields, ChatRequest & request) {
+    const Json * config = fields.find("output_config");
+    if (config == nullptr) { return {}; }
+    if (!config->is_object()) { return wrong_field("output_config", *config, "an object with format and effort"); }
+    Fields inner(*config);
+    return inner.read("effort", request.effort);
+}
+
+// output_config.format, or output_format as it was called first.
+Status follow_output_format(Fields & fields, SamplerOptions & sampler) {
+    const Json * config = fields.find("output_config");
+    const Json * older = fields.find("output_format");
+    const Json * format =
+        config != nullptr && config->contains("format") && !(*config)["format"].is_null() ? &(*config)["format"] : nullptr;
+    if (format != nullptr && older != nullptr) {
+        return wrong(field("output_format") + " and 'output_config.format': give one of them");
+    }
+    if (format != nullptr) { return follow_format(fields, *format, "output_config.format", sampler); }
+    return older != nullptr ? follow_format(fields, *older, "output_format", sampler) : Status();
+}
+
 Status read_messages_fields(Fields & fields, ChatRequest & request) {
+    PITH_RETURN_IF_ERROR(check_followed(fields));
     if (const Json * system = fields.find("system")) {
         PITH_ASSIGN_OR_RETURN(std::string text, text_of_blocks(*system, "system"));
-        if (!text.empty()) { request.messages.push_back({"system", std::move(text)}); }
+        if (!text.empty()) {
+            request.messages.push_back({"system", std::move(text)});
+            request.places.emplace_back("system");
+        }
     }
     const Json * list = nullptr;
     PITH_RETURN_IF_ERROR(fields.read_messages(list));
     for (size_t i = 0; i < list->size(); ++i) {
-        PITH_RETURN_IF_ERROR(read_message((*list)[i], "messages[" + std::to_string(i) + "]", request.messages));
+        const std::string place = "messages[" + std::to_string(i) + "]";
+        PITH_RETURN_IF_ERROR(read_message((*list)[i], place, request.messages));
+        request.places.resize(request.messages.size(), place);
     }
     PITH_RETURN_IF_ERROR(read_anthropic_tools(fields, request.tools));
     PITH_RETURN_IF_ERROR(read_template_fields(fields, request));
+    PITH_RETURN_IF_ERROR(read_output_config(fields, request));
     const Json * thinking = fields.find("thinking");
     if (thinking == nullptr) { return {}; }
     if (!thinking->is_object()) { return wrong_field("thinking", *thinking, "an object with a type"); }
@@ -186,6 +243,14 @@ Status read_messages_fields(Fields & fields, ChatRequest & request) {
 
 }  // namespace
 
+std::optional<ApiError> refused_thread(const Json & body) {
+    if (!body.contains("thread") || body["thread"].is_null()) { return {}; }
+    ApiError error = invalid_request("'thread' is not supported: this server keeps no conversations; send all messages");
+    error.param = "thread";
+    error.more = {{"details", {{"error_code", "thread_unsupported_request"}, {"unsupported", {"thread"}}}}};
+    return error;
+}
+
 Result<ChatRequest> parse_messages_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer) {
     Fields fields(body);
     ChatRequest request;
@@ -196,7 +261,11 @@ Result<ChatRequest> parse_messages_request(const Json & body, const CompletionOp
     }
     std::vector<std::string> stops;
     PITH_RETURN_IF_ERROR(fields.read("stop_sequences", stops));
+    PITH_RETURN_IF_ERROR(follow_output_format(fields, request.options.sampler));
     PITH_RETURN_IF_ERROR(read_options(fields, tokenizer, request.options));
+    if (request.tools.must_call && !request.options.sampler.grammar.empty()) {
+        return wrong(field("tool_choice") + " asks for a call, and a grammar or a format for something else: give one of them");
+    }
     std::ranges::copy_if(stops, std::back_inserter(request.options.stop),
                          [](const std::string & text) { return !text.empty(); });
     PITH_RETURN_IF_ERROR(check_texts("stop_sequences", request.options.stop));

@@ -5,9 +5,15 @@
 // kInvalidArgument, kUnsupported (images, documents, tools that run elsewhere).   Threads: pure functions.
 #pragma once
 
+#include <optional>
+
+#include "serve/shapes/api_error.h"
 #include "serve/shapes/completion_request.h"
 
 namespace pith::serve {
+
+// A conversation that the server is to keep: clients send all of it again, where they are refused in these words.
+std::optional<ApiError> refused_thread(const Json & body);
 
 Result<ChatRequest> parse_messages_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer);
 // The same without what only an answer needs.

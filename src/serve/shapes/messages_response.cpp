@@ -1,6 +1,8 @@
 // messages_response.cpp - content blocks. Stage: serve.
 #include "serve/shapes/messages_response.h"
 
+#include <utility>
+
 #include "serve/shapes/ids.h"
 
 namespace pith::serve {
@@ -9,7 +11,6 @@ namespace {
 const char * messages_error_type(int code) {
     switch (code) {
         case 400:
-        case 501:
             return "invalid_request_error";
         case 401:
             return "authentication_error";
@@ -51,12 +52,10 @@ Json messages_usage(const AnswerEnd & end) {
 
 }  // namespace
 
-int messages_error_code(const ApiError & error) {
-    return error.code == 501 ? 400 : error.code;
-}
-
 Json messages_error(const ApiError & error) {
-    return {{"type", "error"}, {"error", {{"type", messages_error_type(error.code)}, {"message", error.message}}}};
+    Json json = {{"type", messages_error_type(error.code)}, {"message", error.message}};
+    json.update(error.more);
+    return {{"type", "error"}, {"error", std::move(json)}};
 }
 
 MessagesShape::MessagesShape(std::string model) : model_(std::move(model)), id_("msg_" + random_letters(24)) {}

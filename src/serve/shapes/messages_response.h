@@ -9,9 +9,7 @@
 
 namespace pith::serve {
 
-// Its code and body: {"type": "error", "error": {"type", "message"}}. What Pith does not do is the client's mistake here, 400:
-// these clients try anything from 500 on again.
-int messages_error_code(const ApiError & error);
+// {"type": "error", "error": {"type", "message", …}}
 Json messages_error(const ApiError & error);
 
 // Names and texts of one answer's events.

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <cctype>
 
+#include "core/json_syntax.h"
 #include "core/text.h"
 
 namespace pith::serve {
 namespace {
 
 constexpr size_t kMostTools = 128;
-constexpr size_t kMostName = 64;
+constexpr size_t kMostFunctions = 512;  // those in groups included
+constexpr size_t kMostName = 128;
+constexpr const char * kTextParameter = "input";
 
 bool is_function_name(const std::string & name) {
     return !name.empty() && name.size() <= kMostName && std::ranges::all_of(name, [](char c) {
@@ -39,6 +42,30 @@ Status read_tool(const Json & value, const std::string & place, ToolsRequest & t
     return add_tool(place, name, description, inner.find("parameters"), strict, tools);
 }
 
+// {"mode", "tools": [{"type": "function", "function": {"name"}}, …]}
+Status read_allowed(const Json * allowed, ToolsRequest & tools) {
+    const std::string place = "tool_choice.allowed_tools";
+    if (allowed == nullptr || !allowed->is_object()) { return wrong(field(place) + " is no object with mode and tools"); }
+    Fields fields(*allowed);
+    std::string mode = "auto";
+    PITH_RETURN_IF_ERROR(fields.read("mode", mode));
+    if (mode != "auto" && mode != "required") { return wrong_field(place + ".mode", mode, "auto or required"); }
+    const Json * list = fields.find("tools");
+    if (list == nullptr || !list->is_array()) {
+        return wrong(field(place + ".tools") + " is no list: name the tools that may be called");
+    }
+    std::vector<std::string> names;
+    for (const Json & one : *list) {
+        const auto function = one.is_object() ? one.find("function") : one.end();
+        const bool named =
+            one.is_object() && function != one.end() && function->is_object() && function->value("name", Json()).is_string();
+        if (!named) { return wrong_field(place + ".tools", one, "{\"type\": \"function\", \"function\": {\"name\": …}}"); }
+        names.push_back((*function)["name"].get<std::string>());
+    }
+    PITH_RETURN_IF_ERROR(tools.allow(names, place + ".tools"));
+    return mode == "required" ? tools.require("of mode 'required'") : Status();
+}
+
 Status read_choice(const Json & choice, ToolsRequest & tools) {
     const std::string wanted = "\"none\", \"auto\", \"required\" or {\"type\": \"function\", \"function\": {\"name\": …}}";
     if (choice == "none") {
@@ -46,12 +73,12 @@ Status read_choice(const Json & choice, ToolsRequest & tools) {
         return {};
     }
     if (choice == "auto") { return {}; }
-    if (choice == "required") {
-        if (!tools.any()) { return wrong(field("tool_choice") + " is \"required\", and there are no 'tools'"); }
-        tools.must_call = true;
-        return {};
-    }
+    if (choice == "required") { return tools.require("\"required\""); }
     if (!choice.is_object()) { return wrong_field("tool_choice", choice, wanted); }
+    Fields fields(choice);
+    if (const Json * type = fields.find("type"); type != nullptr && *type == "allowed_tools") {
+        return read_allowed(fields.find("allowed_tools"), tools);
+    }
     const auto function = choice.find("function");
     const bool named = function != choice.end() && function->is_object() && function->value("name", Json()).is_string();
     if (!named) { return wrong_field("tool_choice", choice, wanted); }
@@ -71,10 +98,33 @@ Status ToolsRequest::choose(const std::string & name) {
     return {};
 }
 
+Status ToolsRequest::allow(const std::vector<std::string> & names, std::string_view place) {
+    std::vector<ToolFunction> allowed;
+    for (const std::string & name : names) {
+        const auto found = std::ranges::find(functions, name, &ToolFunction::name);
+        if (found == functions.end()) {
+            return wrong(field(place) + " names " + pith::quoted(name) + ", which is none of 'tools'");
+        }
+        if (std::ranges::find(allowed, name, &ToolFunction::name) == allowed.end()) { allowed.push_back(*found); }
+    }
+    functions = std::move(allowed);
+    return {};
+}
+
+Status ToolsRequest::require(std::string_view wish) {
+    if (!any()) { return wrong(field("tool_choice") + " is " + std::string(wish) + ", and there are no 'tools'"); }
+    must_call = true;
+    return {};
+}
+
 Status add_tool(const std::string & place, const std::string & name, const std::string & description, const Json * parameters,
                 bool strict, ToolsRequest & tools) {
     if (!is_function_name(name)) {
-        return wrong(field(place) + " has the name " + pith::quoted(name) + ": give 1 to 64 letters, digits, '_', '-' or '.'");
+        return wrong(field(place) + " has the name " + pith::quoted(name) + ": give 1 to " + std::to_string(kMostName) +
+                     " letters, digits, '_', '-' or '.'");
+    }
+    if (tools.functions.size() >= kMostFunctions) {
+        return wrong(field(place) + " is one function too many: give " + std::to_string(kMostFunctions) + " at most");
     }
     if (std::ranges::find(tools.functions, name, &ToolFunction::name) != tools.functions.end()) {
         return wrong(field(place) + " has the name " + pith::quoted(name) + " a second time");
@@ -93,6 +143,50 @@ Status add_tool(const std::string & place, const std::string & name, const std::
     tools.json += dump(tool) + "]";
     tools.functions.push_back({name, parameters != nullptr ? dump(schema) : "", strict});
     return {};
+}
+
+Status add_text_tool(const std::string & place, const std::string & name, const std::string & description, const Json * format,
+                     const ToolOrigin & origin, ToolsRequest & tools) {
+    std::string told = description;
+    if (format != nullptr) {
+        if (!format->is_object()) { return wrong_field(place + ".format", *format, "an object with a type"); }
+        Fields fields(*format);
+        std::string type;
+        std::string syntax;
+        std::string definition;
+        PITH_RETURN_IF_ERROR(fields.read("type", type));
+        PITH_RETURN_IF_ERROR(fields.read("syntax", syntax));
+        PITH_RETURN_IF_ERROR(fields.read("definition", definition));
+        if (type != "text" && type != "grammar") {
+            return wrong_field(place + ".format", *format, "a type of text or grammar");
+        }
+        // Shown, not enforced: it is no grammar that Pith follows.
+        if (!definition.empty()) { told += "\n\nThe input keeps to this grammar (" + syntax + "):\n" + definition; }
+    }
+    const Json schema = {{"type", "object"},
+                         {"properties", {{kTextParameter, {{"type", "string"}}}}},
+                         {"required", {kTextParameter}},
+                         {"additionalProperties", false}};
+    PITH_RETURN_IF_ERROR(add_tool(place, name, told, &schema, /*strict=*/false, tools));
+    tools.origins[name] = origin;
+    return {};
+}
+
+std::string arguments_of_text(const std::string & text) {
+    return dump({{kTextParameter, text}});
+}
+
+std::string text_in_arguments(const std::string & arguments) {
+    const Json read = json_problem(arguments).empty() ? Json::parse(arguments, nullptr, /*allow_exceptions=*/false) : Json();
+    if (!read.is_object()) { return arguments; }
+    const auto text = read.find(kTextParameter);
+    return text != read.end() && text->is_string() ? text->get<std::string>() : arguments;
+}
+
+std::string flat_name(const std::string & space, const std::string & name) {
+    constexpr std::string_view kBetween = "__";
+    if (space.empty()) { return name; }
+    return space.ends_with(kBetween) ? space + name : space + std::string(kBetween) + name;
 }
 
 Status each_tool(Fields & fields, const std::function<Status(const Json & tool, const std::string & place)> & read) {
@@ -117,21 +211,36 @@ Status read_tools(Fields & fields, ToolsRequest & tools) {
     return choice == nullptr ? Status() : read_choice(*choice, tools);
 }
 
-Status check_tool_calls(const Json & calls, const std::string & place) {
+Result<std::string> arguments_in(const Json * value, const std::string & place) {
+    const std::string none = "{}";
+    if (value == nullptr) { return none; }
+    if (value->is_object()) { return dump(*value); }
+    if (!value->is_string()) { return wrong_field(place, *value, "a text that holds a JSON object"); }
+    const auto & text = value->get_ref<const std::string &>();
+    if (trim(text).empty() || trim(text) == "null") { return none; }
+    if (const std::string problem = json_problem(text); !problem.empty()) {
+        return wrong(field(place) + " is no JSON: " + problem);
+    }
+    if (trim(text).front() != '{') { return wrong_field(place, *value, "a text that holds a JSON object"); }
+    return text;
+}
+
+Result<std::string> read_tool_calls(const Json & calls, const std::string & place) {
     if (!calls.is_array()) { return wrong_field(place, calls, "a list of calls"); }
-    for (size_t i = 0; i < calls.size(); ++i) {
+    Json read = calls;
+    for (size_t i = 0; i < read.size(); ++i) {
         const std::string one = place + "[" + std::to_string(i) + "]";
-        const auto function = calls[i].is_object() ? calls[i].find("function") : calls[i].end();
-        if (!calls[i].is_object() || function == calls[i].end() || !function->is_object()) {
-            return wrong_field(one, calls[i], "an object with id, type and function");
+        const auto function = read[i].is_object() ? read[i].find("function") : read[i].end();
+        if (!read[i].is_object() || function == read[i].end() || !function->is_object()) {
+            return wrong_field(one, read[i], "an object with id, type and function");
         }
         if (!function->value("name", Json()).is_string()) { return wrong(field(one) + " has no function.name"); }
-        const auto arguments = function->find("arguments");
-        if (arguments != function->end() && !arguments->is_string() && !arguments->is_object()) {
-            return wrong_field(one + ".function.arguments", *arguments, "a text that holds JSON");
-        }
+        const auto given = function->find("arguments");
+        const bool has = given != function->end() && !given->is_null();
+        if (has && given->is_object()) { continue; }
+        PITH_ASSIGN_OR_RETURN((*function)["arguments"], arguments_in(has ? &*given : nullptr, one + ".function.arguments"));
     }
-    return {};
+    return dump(read);
 }
 
 }  // namespace pith::serve

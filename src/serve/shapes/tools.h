@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,15 +12,29 @@
 
 namespace pith::serve {
 
+// What a client calls a tool that the model knows as a function of another name, or as a function of one text.
+struct ToolOrigin {
+    std::string space;  // the group that it stands in; empty: none
+    std::string name;
+    bool takes_text = false;  // no arguments, but a text as it is
+};
+using ToolOrigins = std::map<std::string, ToolOrigin>;  // by the function's name; what is not there is a function as it is
+
 struct ToolsRequest {
     std::string json;  // as ChatOptions::tools; empty: none
     std::vector<ToolFunction> functions;
     bool must_call = false;
     bool only_one = false;  // calls in one answer
 
+    ToolOrigins origins;
+
     bool any() const { return !functions.empty(); }
     // The list of functions that may be called becomes this one alone, which must be. Errors: kInvalidArgument: not offered.
     Status choose(const std::string & name);
+    // The model is shown all of them, and may call these alone.   place: the field that names them.
+    Status allow(const std::vector<std::string> & names, std::string_view place);
+    // One must be called. Errors: kInvalidArgument: there is none.
+    Status require(std::string_view wish);
     void clear() { *this = {}; }
 };
 
@@ -27,13 +42,29 @@ struct ToolsRequest {
 Status add_tool(const std::string & place, const std::string & name, const std::string & description, const Json * parameters,
                 bool strict, ToolsRequest & tools);
 
+// A tool that takes a text, which may have to keep to a grammar: the model knows it as a function of one text.
+// format: {"type": "text"}, or {"type": "grammar", "syntax", "definition"}. Errors: kInvalidArgument.
+Status add_text_tool(const std::string & place, const std::string & name, const std::string & description, const Json * format,
+                     const ToolOrigin & origin, ToolsRequest & tools);
+// A call of one, as arguments of that function; and the text in such arguments, or they themselves where there is none.
+std::string arguments_of_text(const std::string & text);
+std::string text_in_arguments(const std::string & arguments);
+
+// The name by which the model knows a tool of a group.
+std::string flat_name(const std::string & space, const std::string & name);
+
 // Calls `read` for each of 'tools', where there is that field. Errors: kInvalidArgument: no list, or too many; those of `read`.
 Status each_tool(Fields & fields, const std::function<Status(const Json & tool, const std::string & place)> & read);
 
 // tools, tool_choice, parallel_tool_calls, as OpenAI has them. Errors: kInvalidArgument; kUnsupported: a tool of another type.
 Status read_tools(Fields & fields, ToolsRequest & tools);
 
-// The calls of an earlier answer: a list of {"id", "type", "function": {"name", "arguments"}}. Errors: kInvalidArgument.
-Status check_tool_calls(const Json & calls, const std::string & place);
+// The arguments of an earlier call: a text that holds a JSON object, or the object. Nothing, and a text without anything: {}.
+// Errors: kInvalidArgument: no JSON object; names the place.
+Result<std::string> arguments_in(const Json * value, const std::string & place);
+
+// The calls of an earlier answer, as ChatMessage::tool_calls: a list of {"id", "type", "function": {"name", "arguments"}},
+// whose arguments hold a JSON object. Errors: kInvalidArgument: names the call.
+Result<std::string> read_tool_calls(const Json & calls, const std::string & place);
 
 }  // namespace pith::serve
