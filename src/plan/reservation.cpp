@@ -13,21 +13,22 @@ int64_t most_entries(const RunPlan & plan, const Policy & policy, const CacheSha
     const int64_t n_lanes = shape.n_lanes();
     const int64_t all = n_lanes * (n_prompt + n_answer);
     if (plan.budget == 0) { return all + n_lanes * plan.n_reread; }
+    const int64_t budget = plan.budget_at(n_prompt + n_answer);
     const int64_t between = plan.grid > 0 ? plan.grid : plan.evict_every;
-    const int64_t answering = plan.budget + (plan.evict_every > 0 ? between + plan.n_reread : n_answer);
-    int64_t reading = n_lanes * (plan.budget + plan.period_of_prompt() + plan.n_reread);
+    const int64_t answering = budget + (plan.evict_every > 0 ? between + plan.n_reread : n_answer);
+    int64_t reading = n_lanes * (budget + plan.period_of_prompt() + plan.n_reread);
     if (plan.one_shot && policy.rereads()) {
         reading = n_lanes * (n_prompt + plan.n_reread);
     } else if (plan.one_shot) {
         // Layers that have been evicted are within the budget, and one is whole; or all are, until the last has been seen.
-        reading = policy.wants_all_layers() ? n_lanes * n_prompt : n_lanes * plan.budget + shape.n_kv_heads * n_prompt;
+        reading = policy.wants_all_layers() ? n_lanes * n_prompt : n_lanes * budget + shape.n_kv_heads * n_prompt;
     }
     return std::min(all + n_lanes * plan.n_reread, std::max(reading, n_lanes * answering));
 }
 
 bool may_evict(const RunPlan & plan, const HeldEntries & held, int64_t n_added) {
     if (plan.budget == 0 || plan.evict_every == 0) { return false; }
-    if (held.n_entries + held.n_lanes * n_added <= held.n_lanes * plan.budget) { return false; }
+    if (held.n_entries + held.n_lanes * n_added <= held.n_lanes * plan.budget_at(held.n_tokens)) { return false; }
     if (plan.grid > 0) { return (held.n_tokens + n_added) / plan.grid > held.n_tokens / plan.grid; }
     return held.since_eviction + n_added >= plan.evict_every;
 }

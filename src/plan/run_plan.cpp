@@ -253,6 +253,11 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
     plan.one_shot = one_shot || chosen;
     plan.n_guide = !plan.one_shot && request.n_question <= plan.chunk ? request.n_question : 0;
     plan.n_reread = n_reread(request, plan.piece_to_reread());
+    if (request.budget.kind == BudgetKind::kPercent && plan.grid > 0 && !plan.one_shot && plan.n_guide == 0) {
+        plan.share = request.budget.value / 100.0;
+        plan.least = least_entries(request);
+        plan.budget = plan.budget_at(request.n_prompt);
+    }
     return plan;
 }
 

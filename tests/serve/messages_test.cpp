@@ -236,6 +236,26 @@ TEST_F(Messages, OfAThreadAreAskedForAgain) {
     EXPECT_EQ(send(body).status, 200) << "none of these asks for anything";
 }
 
+// A line that changes with every request says nothing to the model, and would keep all behind it from being found again.
+TEST_F(Messages, AreFoundAgainBehindAClientsOwnHeader) {
+    const auto body = [](const std::string & header) {
+        const std::string rules =
+            "Answer in one word. Look at the whole question before you answer, and do not explain yourself.";
+        Json system = Json::array();
+        if (!header.empty()) { system.push_back({{"type", "text"}, {"text", header}}); }
+        system.push_back({{"type", "text"}, {"text", rules}});
+        return Json{{"system", system}, {"max_tokens", 4}, {"messages", {{{"role", "user"}, {"content", "Where is Elm?"}}}}};
+    };
+    const auto n_read = [&](const std::string & header) {
+        return send(body(header), kPath + "/count_tokens").json()["input_tokens"].get<int>();
+    };
+    const std::string header = "x-anthropic-billing-header: cc_version=2.1.36.1; cc_entrypoint=cli; cch=1f0a2;";
+    EXPECT_EQ(n_read(header), n_read(""));
+    EXPECT_EQ(n_read(header + "\nx-anthropic-billing-header: again"), n_read(""));
+    EXPECT_GT(n_read("x-other-header: cch=1f0a2;"), n_read("")) << "only those that are known";
+    EXPECT_EQ(send(body(header)).json()["content"], send(body("")).json()["content"]);
+}
+
 TEST_F(Messages, MayHaveASystemMessageInTheMiddle) {
     Json body = {{"max_tokens", 1}};
     body["messages"] = {{{"role", "user"}, {"content", "a"}},

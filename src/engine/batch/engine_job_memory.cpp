@@ -18,16 +18,17 @@ int64_t EngineJob::most_of_fork(const EngineJob & base, const RunPlan & plan) co
     const int64_t n_lanes = session_->shape().n_lanes();
     const int64_t n_added = std::ssize(request_.tokens) + request_.max_tokens;
     const int64_t all = from.n_entries + n_lanes * n_added;
+    const SequenceState & state = base.session_->seq;
+    const int64_t budget = plan.budget_at(state.n_tokens + n_added);
     if (session_->layout.any_on_device()) { return all; }  // a fork is a copy there
     if (request_.evict && plan.budget > 0) {               // a page is copied when a kept entry moves into it, and no other
         return std::min(all + n_lanes * plan.n_reread,
-                        n_lanes * (plan.budget + std::max<int64_t>(plan.period(), n_added) + plan.n_reread));
+                        n_lanes * (budget + std::max<int64_t>(plan.period(), n_added) + plan.n_reread));
     }
-    const SequenceState & state = base.session_->seq;
     if (may_evict(plan, {state.n_tokens, state.since_eviction, from.n_entries, n_lanes}, n_added) ||
         may_turn(plan, state.n_tokens - from.shift, n_added)) {
         return std::min(all + n_lanes * plan.n_reread,
-                        std::max(from.n_entries, n_lanes * (plan.budget + plan.period() + plan.n_reread)));
+                        std::max(from.n_entries, n_lanes * (budget + plan.period() + plan.n_reread)));
     }
     return request_.keep || from.longest + n_added > from.capacity ? all : n_lanes * n_added;
 }

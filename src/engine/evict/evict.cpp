@@ -59,7 +59,7 @@ bool over_budget(const LiveSession & session) {
 
 EvictionTarget eviction_target(const LiveSession & session) {
     const Sequence & seq = session.seq;
-    EvictionTarget target{session.shape(), seq.plan->budget, session.options.pinned, session.governed_heads};
+    EvictionTarget target{session.shape(), seq.budget_now(), session.options.pinned, session.governed_heads};
     if (!session.observers.empty()) {  // they are the newest, and the budget is without them
         const auto n = std::ssize(session.observers);
         target.budget += n;
@@ -94,6 +94,7 @@ Result<LayerEvidence> gather_evidence(LiveSession & session, int layer) {
 
 Status evict_all(LiveSession & session, bool is_last) {
     session.seq.since_eviction = 0;
+    session.ledger.budget_entries = session.seq.budget_now();
     if (!over_budget(session)) { return {}; }
     if (session.seq.policy.rereads()) { PITH_RETURN_IF_ERROR(read_again(session)); }
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_all(session));

@@ -158,7 +158,7 @@ Status evict_as(LiveSession & session, const PolicyChoice & asked, const Budget 
     seq.since_eviction = 0;
     if (none) { seq.evidence = std::move(*none); }
     seq.gate_state.show_all();  // no policy to follow is gated: under this one, what gates said no to would be there to stay
-    session.ledger.budget_entries = seq.plan->budget;
+    session.ledger.budget_entries = seq.budget_now();
     return {};
 }
 

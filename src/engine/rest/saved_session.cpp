@@ -40,6 +40,7 @@ void each_counter(Ledger & ledger, const Count & count) {
 template <class Number>
 void each_number(RunPlan & plan, const Number & number) {
     number(plan.budget);
+    number(plan.least);
     number(plan.capacity);
     for (int * n : {&plan.chunk, &plan.evict_every, &plan.grid, &plan.n_guide, &plan.n_reread}) { number(*n); }
 }
@@ -79,6 +80,7 @@ void write_state(const SavedSession & session, ByteWriter & to) {
     RunPlan plan = *sequence.plan;
     each_number(plan, [&to](auto n) { to.number(n); });
     to.flag(plan.one_shot);
+    to.number(plan.share);
     Ledger ledger = session.ledger;
     each_counter(ledger, [&to](auto n) { to.number(n); });
 }
@@ -107,6 +109,8 @@ Status read_state(ByteReader & from, SavedSession & session) {
         sensible = sensible && n <= kMostOfPlan;
     }
     plan.one_shot = from.flag();
+    plan.share = from.number<double>();
+    sensible = sensible && plan.share >= 0 && plan.share <= 1;
     each_counter(session.ledger, [&](auto & n) {
         n = from.number<std::remove_reference_t<decltype(n)>>();
         sensible = sensible && n >= 0;

@@ -26,7 +26,7 @@ CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
     info.options = saved.options;
     info.policy = saved.policy;
     info.budget = saved.sequence.budget;
-    info.budget_entries = saved.sequence.plan->budget;
+    info.budget_entries = saved.sequence.plan->budget_at(static_cast<int64_t>(saved.tokens.size()));
     info.schedule = saved.sequence.schedule;
     info.n_tokens = std::ssize(saved.tokens);
     info.n_layers = std::ssize(saved.layers);

@@ -27,13 +27,15 @@ SessionOptions without_limits(SessionOptions options) {
 }
 
 void write_plan(const RunPlan & plan, ByteWriter & to) {
-    to.number(plan.budget);
+    to.number(plan.share > 0 ? plan.least : plan.budget);  // which of a share depends on where the prompt ends
+    to.number(plan.share);
     to.flag(plan.one_shot);
     for (const int n : {plan.chunk, plan.evict_every, plan.grid}) { to.number(n); }
 }
 
 bool same_plan(const RunPlan & a, const RunPlan & b) {
-    return a.budget == b.budget && a.one_shot == b.one_shot && a.chunk == b.chunk && a.evict_every == b.evict_every &&
+    const bool same_budget = a.share > 0 ? a.share == b.share && a.least == b.least : a.budget == b.budget && b.share == 0;
+    return same_budget && a.one_shot == b.one_shot && a.chunk == b.chunk && a.evict_every == b.evict_every &&
            a.grid == b.grid && a.n_guide == b.n_guide && a.n_reread == b.n_reread && a.capacity == b.capacity;
 }
 

@@ -53,9 +53,10 @@ struct SequenceState : SequencePlan {
     TokenHistory tokens;     // all that were fed, those of the call at hand included
 
     bool evicts() const { return plan.has_value() && plan->budget > 0; }
+    int64_t budget_now() const { return plan ? plan->budget_at(n_tokens) : 0; }
     // Of so many entries in so many lanes some are to go: they are more than the budget, or the policy may keep less than that.
     bool must_evict(int64_t n_entries, int64_t n_lanes = 1) const {
-        return evicts() && (n_entries > plan->budget * n_lanes || policy.keeps_less());
+        return evicts() && (n_entries > budget_now() * n_lanes || policy.keeps_less());
     }
 };
 

@@ -1,5 +1,6 @@
 // messages_request.cpp - blocks to messages. Stage: serve.
 #include "serve/shapes/messages_request.h"
+#include "serve/shapes/client_headers.h"
 
 #include <algorithm>
 
@@ -214,6 +215,7 @@ Status read_messages_fields(Fields & fields, ChatRequest & request) {
     PITH_RETURN_IF_ERROR(check_followed(fields));
     if (const Json * system = fields.find("system")) {
         PITH_ASSIGN_OR_RETURN(std::string text, text_of_blocks(*system, "system"));
+        leave_out_client_headers(text);
         if (!text.empty()) {
             request.messages.push_back({"system", std::move(text)});
             request.places.emplace_back("system");

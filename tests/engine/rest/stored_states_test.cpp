@@ -712,12 +712,11 @@ TEST(StoredStates, ThatAreDamagedArePassedOver) {
     misnamed.expect_same(first);
 }
 
-// A budget in per cent is another in a prompt of another length. The settings are the same, and so are the tokens: a state that
-// got another's name by accident is not taken for it.
-TEST(StoredStates, OfAnotherPlanArePassedOverWhateverTheirName) {
+// A budget in per cent follows the text, so prompts of any length that begin alike go on from the same states.
+TEST(StoredStates, OfABudgetInPerCentServePromptsOfAnyLength) {
     const TempFolder folder;
     const auto request = [](int n_tail) {
-        Request one = request_of("h2o");
+        Request one = request_of("h2o:recent=8");
         one.options.budget = Budget(BudgetKind::kPercent, 25);
         one.tokens.resize(kShared);
         const auto end = random_tokens(n_tail, 384, 2);
@@ -725,22 +724,16 @@ TEST(StoredStates, OfAnotherPlanArePassedOverWhateverTheirName) {
         return one;
     };
     const Outcome alone = answer_of(engine_with(""), request(100));
-    answer_of(engine_with(folder.file("short")), request(9));
-    answer_of(engine_with(folder.file("long")), request(100));
-    uint64_t scope_of_long = 0;
-    for (const auto & entry : std::filesystem::directory_iterator(folder.file("long"))) {
-        scope_of_long = StateName::parse(entry.path().filename().string())->scope;
-        std::filesystem::remove(entry.path());
-    }
-    for (const auto & entry : std::filesystem::directory_iterator(folder.file("short"))) {
-        StateName name = *StateName::parse(entry.path().filename().string());
-        name.scope = scope_of_long;
-        std::filesystem::rename(entry.path(), folder.file("long/" + name.file_name()));
-    }
-    ASSERT_GT(n_files(folder.file("long")), 0);
-    const Outcome goes_on = answer_of(engine_with(folder.file("long")), request(100));
-    EXPECT_EQ(goes_on.n_cached, 0);
+    EXPECT_EQ(answer_of(engine_with(folder.file("s")), request(9)).n_cached, 0);
+    const Outcome goes_on = answer_of(engine_with(folder.file("s")), request(100));
+    EXPECT_EQ(goes_on.n_cached, kFound);
     goes_on.expect_same(alone);
+    // A quarter of all that was read up to the last eviction, and what has come since.
+    const auto n_read = static_cast<size_t>(kShared + 100 + kAnswer);
+    for (const auto & lane : alone.lanes) { EXPECT_LE(lane.size(), n_read / 4 + 32 + 1); }
+    size_t n_kept = 0;
+    for (const auto & lane : alone.lanes) { n_kept += lane.size(); }
+    EXPECT_GE(n_kept, alone.lanes.size() * (static_cast<size_t>(kShared) / 4));
 }
 
 // What attention left behind counts, too.
