@@ -14,6 +14,7 @@ struct Ledger {
     std::string policy;          // the one that evicts: under `auto` the chosen one, "auto" before the first prompt
     std::string policy_reason;   // why `auto` chose it; empty: its user did
     int64_t budget_entries = 0;  // mean per lane; 0: no limit
+    int64_t most_entries = 0;    // the same with what comes between two evictions: what holds at any time; 0: nothing does
     std::string attention;       // whose kernels attend: "pith" and the instruction set, or "ggml"
 
     int64_t n_lanes = 0;      // governed layers · KV heads: what is kept is kept so many times

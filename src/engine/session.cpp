@@ -139,7 +139,7 @@ Status Session::restore(const std::shared_ptr<Snapshot> & snapshot) {
         return {};
     });
     if (!restored.ok()) { return restored; }
-    session.ledger.budget_entries = session.seq.budget_now();
+    tell_budget(session);
     update_ledger(session);
     return {};
 }

@@ -263,6 +263,12 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
 
 }  // namespace
 
+int grid_for(int grid, const Budget & budget) {
+    if (budget.kind != BudgetKind::kEntries || budget.value >= grid) { return grid; }
+    const auto entries = static_cast<unsigned>(std::max(budget.value, static_cast<double>(kSmallestChunk)));
+    return std::min(grid, static_cast<int>(std::bit_floor(entries)));
+}
+
 int64_t chunk_end_before(const RunPlan & plan, int64_t n) {
     if (plan.grid == 0) { return n / plan.chunk * plan.chunk; }
     const int64_t behind = n % plan.grid;

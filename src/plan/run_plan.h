@@ -75,6 +75,11 @@ struct RunPlan {
         return share > 0 ? std::max(least, static_cast<int64_t>(static_cast<double>(n_tokens) * share + 0.5)) : budget;
     }
 
+    // And with what comes until the next eviction; 0: no bound, as answers are not evicted.
+    int64_t most_at(int64_t n_tokens) const {
+        return budget == 0 || evict_every == 0 ? 0 : budget_at(n_tokens) + std::max(period(), period_of_prompt());
+    }
+
     // Whether lanes go back to their budget behind a first prompt, n_tokens fed in all and since_eviction since the last time.
     bool is_due(int64_t n_tokens, int64_t since_eviction) const {
         return evict_every > 0 && (grid > 0 ? n_tokens % grid == 0 : since_eviction >= evict_every);
@@ -86,6 +91,9 @@ struct RunPlan {
     // The same in a first prompt that is read in chunks.
     int64_t period_of_prompt() const { return grid > 0 && n_guide == 0 ? grid : int64_t{chunk} + n_guide; }
 };
+
+// The grid of whoever asked for none, where `grid` is the usual one: a small budget is kept in steps no larger than itself.
+int grid_for(int grid, const Budget & budget);
 
 // The last end of a chunk at n tokens or before, of a text that is read from its beginning.
 int64_t chunk_end_before(const RunPlan & plan, int64_t n);

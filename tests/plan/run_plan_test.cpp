@@ -110,6 +110,38 @@ TEST(RunPlan, BytesHoldQuestionsThatAreTakenBack) {
     EXPECT_EQ(plan_run(request)->budget, 200);
 }
 
+// On a grid a share follows the text, wherever a prompt ends, and never below what is protected. In one shot, or where a
+// question judges, it is of the first prompt.
+TEST(RunPlan, AShareFollowsTheTextOnAGrid) {
+    RunRequest request = request_of(Budget(BudgetKind::kPercent, 20), 5000);
+    request.grid = 256;
+    request.n_protected = 36;
+    const RunPlan plan = *plan_run(request);
+    EXPECT_EQ(plan.budget, 1000);
+    EXPECT_EQ(plan.budget_at(5000), 1000);
+    EXPECT_EQ(plan.budget_at(10000), 2000);
+    EXPECT_EQ(plan.budget_at(100), 36);
+    EXPECT_EQ(plan.most_at(5000), 1256);
+    request.n_prompt = 5;
+    EXPECT_EQ(plan_run(request)->budget, 36);
+    request.n_prompt = 5000;
+    request.prefill = PrefillSchedule::kOneShot;
+    EXPECT_EQ(plan_run(request)->budget_at(10000), 1000);
+    request.prefill = PrefillSchedule::kAuto;
+    request.grid = 0;
+    EXPECT_EQ(plan_run(request)->budget_at(10000), 1000);
+}
+
+TEST(RunPlan, SmallBudgetsAreKeptInStepsNoLargerThanThemselves) {
+    EXPECT_EQ(grid_for(256, Budget(1000)), 256);
+    EXPECT_EQ(grid_for(256, Budget(255)), 128);
+    EXPECT_EQ(grid_for(256, Budget(64)), 64);
+    EXPECT_EQ(grid_for(256, Budget(3)), 16);
+    EXPECT_EQ(grid_for(8, Budget(3)), 8);
+    EXPECT_EQ(grid_for(256, Budget(BudgetKind::kPercent, 3)), 256);
+    EXPECT_EQ(grid_for(0, Budget(3)), 0);
+}
+
 // A piece that is read again stands behind the chunk it is, with the words that ask for it.
 TEST(RunPlan, BytesHoldWhatIsReadAgain) {
     for (const double entries : {40.0, 100.0, 600.0, 3000.0, 20000.0}) {

@@ -402,11 +402,12 @@ TEST_F(Completions, KeepTheBudgetThatARequestGives) {
     ASSERT_TRUE(json.contains("usage")) << json;
     EXPECT_EQ(json["timings"]["kv_policy"], "snapkv");
     EXPECT_EQ(json["timings"]["kv_budget_entries"], 128);
+    EXPECT_EQ(json["timings"]["kv_most_entries"], 256);  // in steps as large as itself
     EXPECT_GT(json["usage"]["kv_evicted_entries"].get<int64_t>(), 0);
     EXPECT_LT(json["usage"]["kv_bytes"].get<int64_t>(), json["usage"]["kv_full_bytes"].get<int64_t>());
     // The same as a session on the same grid.
     const auto tokens = served_tokenizer().encode(long_text(), true, true);
-    auto session = served_model().session({.policy = "snapkv", .budget = 128, .n_threads = 1, .grid = kDefaultGrid});
+    auto session = served_model().session({.policy = "snapkv", .budget = 128, .n_threads = 1, .grid = 128});
     ASSERT_TRUE(session->prefill(*tokens).ok());
     std::string alone;
     for (int i = 0; i < 8; ++i) { alone += served_tokenizer().piece(*session->decode()); }

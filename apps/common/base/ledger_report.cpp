@@ -45,6 +45,7 @@ Ledger combined(const Ledger & first, const Ledger & second) {
     Ledger sum = second;
     for_each_count(sum, first, [](auto & count, auto more) { count += more; });
     sum.budget_entries = std::max(first.budget_entries, second.budget_entries);
+    sum.most_entries = std::max(first.most_entries, second.most_entries);
     sum.kept_entries = std::max(first.kept_entries, second.kept_entries);
     sum.peak_lane_entries = std::max(first.peak_lane_entries, second.peak_lane_entries);
     sum.n_tokens = std::max(first.n_tokens, second.n_tokens);
@@ -70,6 +71,7 @@ void add_ledger(Json & object, const Ledger & ledger) {
     object["policy"] = ledger.policy;
     if (!ledger.policy_reason.empty()) { object["policy_reason"] = ledger.policy_reason; }
     object["budget_entries"] = ledger.budget_entries;
+    object["most_entries"] = ledger.most_entries;
     object["attention"] = ledger.attention;
     object["n_evictions"] = ledger.n_evictions;
     object["evicted_entries"] = ledger.evicted_entries;
@@ -131,6 +133,7 @@ std::string ledger_lines(const Ledger & ledger) {
     }
     text += "policy   " + policy_text(ledger);
     if (ledger.budget_entries > 0) { text += ", budget " + with_commas(ledger.budget_entries) + " tokens per head"; }
+    if (ledger.most_entries > 0) { text += " (between evictions up to " + with_commas(ledger.most_entries) + ")"; }
     text += "\nkernels  " + ledger.attention + "\n";
     if (ledger.gate_s > 0) {
         text += "gates    ";

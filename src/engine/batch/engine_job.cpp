@@ -71,7 +71,7 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
                           const EngineJob * base, StoredStates * states, HowToHold how_to_hold) {
     PITH_RETURN_IF_ERROR(check());
     SessionOptions own = base != nullptr ? base->session_->options : request_.options;
-    if (own.grid == 0) { own.grid = options.grid; }
+    if (own.grid == 0) { own.grid = grid_for(options.grid, own.budget); }
     own.type_k = options.type_k;
     own.type_v = options.type_v;
     own.rotate_kv = options.rotate_kv;
@@ -98,7 +98,8 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
     const auto n_observers = static_cast<int>(std::ssize(session_->observers));
     PITH_RETURN_IF_ERROR(decide_plan(*session_, n, std::max(request_.n_question, n_observers)));
     const RunPlan plan = *session_->seq.plan;
-    session_->ledger.budget_entries = plan.budget;  // to whoever asks while it waits
+    session_->ledger.budget_entries = plan.budget_at(n);  // to whoever asks while it waits
+    session_->ledger.most_entries = plan.most_at(n);
     reads_layers_ = plan.one_shot;
     bytes_alone_ = most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n + n_observers,
                                                              request_.max_tokens)) +

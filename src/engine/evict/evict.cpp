@@ -8,6 +8,7 @@
 #include "device/cpu_threads.h"
 #include "engine/evict/observers.h"
 #include "engine/evict/reread.h"
+#include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
 
 namespace pith {
@@ -94,7 +95,7 @@ Result<LayerEvidence> gather_evidence(LiveSession & session, int layer) {
 
 Status evict_all(LiveSession & session, bool is_last) {
     session.seq.since_eviction = 0;
-    session.ledger.budget_entries = session.seq.budget_now();
+    tell_budget(session);
     if (!over_budget(session)) { return {}; }
     if (session.seq.policy.rereads()) { PITH_RETURN_IF_ERROR(read_again(session)); }
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_all(session));

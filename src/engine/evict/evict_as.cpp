@@ -6,6 +6,7 @@
 #include "core/stopwatch.h"
 #include "engine/evict/evict.h"
 #include "engine/evict/reread.h"
+#include "engine/pass/session_ledger.h"
 #include "engine/settle/auto.h"
 #include "engine/settle/session_plan.h"
 #include "plan/budget_check.h"
@@ -158,7 +159,7 @@ Status evict_as(LiveSession & session, const PolicyChoice & asked, const Budget 
     seq.since_eviction = 0;
     if (none) { seq.evidence = std::move(*none); }
     seq.gate_state.show_all();  // no policy to follow is gated: under this one, what gates said no to would be there to stay
-    session.ledger.budget_entries = seq.budget_now();
+    tell_budget(session);
     return {};
 }
 

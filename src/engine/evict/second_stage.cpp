@@ -72,7 +72,7 @@ Status evict_for(LiveSession & session, std::span<const int32_t> questions, cons
     if (status.ok()) {
         see_evidence_peak(session);
         seq.commit();
-        session.ledger.budget_entries = seq.budget_now();
+        tell_budget(session);
     } else {
         update_ledger(session);  // peaks, while they can be seen
         seq.rollback();

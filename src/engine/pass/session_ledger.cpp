@@ -27,6 +27,12 @@ void see_evidence_peak(LiveSession & session) {
                  seq.evidence.size_bytes() + seq.undo_evidence_bytes() + session.output->size_bytes());
 }
 
+void tell_budget(LiveSession & session) noexcept {
+    const Sequence & seq = session.seq;
+    session.ledger.budget_entries = seq.budget_now();
+    session.ledger.most_entries = seq.plan ? seq.plan->most_at(seq.n_tokens) : 0;
+}
+
 void update_ledger(LiveSession & session) {
     const Sequence & seq = session.seq;
     Ledger & ledger = session.ledger;

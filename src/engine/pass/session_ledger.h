@@ -6,6 +6,8 @@
 namespace pith {
 
 void update_ledger(LiveSession & session);
+// How much may stay, as its plan has it now.
+void tell_budget(LiveSession & session) noexcept;
 // Of evidence alone, while a call is open: what it would go back to is part of it.
 void see_evidence_peak(LiveSession & session);
 // before: of a call that has failed. What it took and took up stays in the ledger, what it did to the sequence does not.

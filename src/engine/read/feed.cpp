@@ -52,7 +52,8 @@ Status start(LiveSession & session, int64_t n_prompt, int n_question) {
         seq.plan->n_guide = 0;
         seen = false;
     }
-    session.ledger.budget_entries = seq.plan->budget;
+    session.ledger.budget_entries = seq.plan->budget_at(n_prompt);
+    session.ledger.most_entries = seq.plan->most_at(n_prompt);
     seq.schedule = name_of_schedule(*seq.plan, seen);
     tell_policy(policy_names(seq), session.ledger);
 

@@ -14,7 +14,7 @@ void resume(LiveSession & session, SequenceAtRest from) {
     session.ledger.n_evictions = from.n_evictions;
     session.ledger.evicted_entries = from.evicted_entries;
     session.seq.become(std::move(from));
-    session.ledger.budget_entries = session.seq.budget_now();
+    tell_budget(session);
     tell_policy(std::move(names), session.ledger);
     update_ledger(session);
 }

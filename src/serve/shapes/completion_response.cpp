@@ -241,7 +241,8 @@ Json timings_of(const AnswerCosts & costs) {
             {"predicted_per_second", per_second(n_timed, costs.predict_s)},
             {"queue_ms", 1000 * costs.queue_s},
             {"kv_policy", costs.ledger.policy},
-            {"kv_budget_entries", costs.ledger.budget_entries}};
+            {"kv_budget_entries", costs.ledger.budget_entries},
+            {"kv_most_entries", costs.ledger.most_entries}};
 }
 
 }  // namespace pith::serve
