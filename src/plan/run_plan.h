@@ -58,10 +58,6 @@ inline constexpr int kRereadPiece = 2048;
 
 struct RunPlan {
     int64_t budget = 0;  // mean entries per lane; 0: nothing is ever evicted
-    // On a grid, of a budget in per cent: the budget follows the text, so that what is kept does not depend on where a prompt
-    // ends: so much of the tokens read, and no less than `least`; `budget` is that of the first prompt. 0: it stays.
-    double share = 0;
-    int64_t least = 0;
     bool one_shot = false;
     int chunk = 0;
     int evict_every = 0;   // 0: no eviction in decode
@@ -69,6 +65,10 @@ struct RunPlan {
     int n_guide = 0;       // of a chunked prefill: tokens of the question that every chunk is judged by; 0: none
     int n_reread = 0;      // tokens that run behind what an eviction weighs, and are taken back: a piece that is read again
     int64_t capacity = 0;  // tokens that memory holds where nothing is evicted and the budget is what it allows; 0: not bounded
+    // On a grid, of a budget in per cent: the budget follows the text, so that what is kept does not depend on where a prompt
+    // ends: so much of the tokens read, and no less than `least`; `budget` is that of the first prompt. 0: it stays.
+    double share = 0;
+    int64_t least = 0;
 
     // Once so many tokens have been read.
     int64_t budget_at(int64_t n_tokens) const {

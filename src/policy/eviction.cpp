@@ -320,11 +320,17 @@ Result<std::vector<LayerPlan>> EvictionPass::Impl::plan(bool final) {
     std::vector<LayerPlan> plans;
     if (!policy.evicts() || n_added == 0) { return plans; }
     PITH_ASSIGN_OR_RETURN(NetBudget budget, net_budget());
-    const std::vector<int> lengths = net_lengths();
+    const std::vector<int> there = net_lengths();
     const std::vector<int> n_protected = protected_counts();
+    std::vector<int> lengths = there;
+    for (size_t lane = 0; target.most_of_lane > 0 && lane < lengths.size(); ++lane) {
+        const auto most = static_cast<int>(std::max<int64_t>(0, target.most_of_lane - n_protected[lane]));
+        lengths[lane] = std::min(lengths[lane], most);
+    }
     budget.net_lengths = lengths;
     budget.n_protected = n_protected;
-    const bool keeps_all = budget.total == std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    budget.total = std::min(budget.total, std::accumulate(lengths.begin(), lengths.end(), int64_t{0}));
+    const bool keeps_all = lengths == there && budget.total == std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
     if (final && keeps_all && !policy.keeps_less()) { return plans; }
     PITH_RETURN_IF_ERROR(weigh(budget));
     int64_t total = budget.total;

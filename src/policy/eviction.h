@@ -27,6 +27,7 @@ struct LayerPlan {
 struct EvictionTarget {
     CacheShape shape;
     int64_t budget = 0;                                // entries per lane on average, protected ones included
+    int64_t most_of_lane = 0;                          // no lane keeps more, but for what is protected; 0: as it comes
     std::vector<PositionSpan> pinned;                  // protected spans of original positions
     std::shared_ptr<const HeadImportance> importance;  // for policies whose wants_importance() says so
     RunTasks run_tasks = run_in_turn;                  // layers and lanes side by side; plans are the same whoever runs them
@@ -38,8 +39,8 @@ struct EvictionTarget {
 //   cascade (layer-major prefill): after each add_layer(), cascade() gives plans for the layers so far (an earlier layer may
 //     have to give entries back when a policy ranks across layers); apply them, then add the next layer; finish() rounds.
 //     A policy that wants all layers first gives no plan before finish().
-// The budget is exact after finish(): the sum over lanes is min(budget · n_lanes, entries there are); of a policy that
-// keeps_less(), at most that.
+// The budget is exact after finish(): the sum over lanes is min(budget · n_lanes, entries there are, or may stay by
+// EvictionTarget::most_of_lane); of a policy that keeps_less(), at most that.
 // REQUIRES: layers are added in order 0, 1, …; evidence holds what policy.needs() asks for.
 // Errors:   kMissingEvidence, kNotFinite (names layer, head, entry), kBudget (names budget and protected entries), kCancelled.
 // Cost:     O(entries · log) a call.   Threads: one at a time; it uses those of EvictionTarget::run_tasks.

@@ -234,6 +234,7 @@ INSTANTIATE_TEST_SUITE_P(All, Turn,
                                            TurnCase{"snapkv", "llama", "snapkv:window=8"},
                                            TurnCase{"h2o", "llama", "h2o:recent=8"},
                                            TurnCase{"ada_halves", "qwen2", "tova:recent=8+ada"},
+                                           TurnCase{"uneven", "llama", "snapkv:window=8+global"},
                                            TurnCase{"f16", "llama", "snapkv:window=8", KvType::kF16, 5e-3},
                                            TurnCase{"q8_0", "qwen2", "snapkv:window=8", KvType::kQ8_0, 3e-2}),
                          [](const auto & one) { return one.param.name; });
@@ -278,6 +279,27 @@ TEST(TurnCalls, NothingTurnsWhereItMustNotOrCannot) {
         EXPECT_EQ(session.ledger().n_context_shifts, 0);
         EXPECT_EQ(LayerProbe(session).cache().shift(), 0);
     }
+}
+
+// Lanes that an allocator gives far more than the mean are brought down to what a turn needs, before it; others get the rest.
+TEST(TurnCalls, ALaneTakesNoMoreThanATurnLeavesRoomFor) {
+    const Model model = model_of("llama");
+    SessionOptions options = tiny_options("snapkv:window=8+head:by=copy", 60, PrefillSchedule::kChunked, 8);
+    options.evict_every = 4;
+    auto heads = std::make_shared<HeadImportance>();
+    for (int i = 0; i < 12; ++i) {
+        heads->copy.push_back(i < 2 ? 1.0 : 0.0);  // the first lane's
+        heads->reason.push_back(0.0);
+    }
+    options.heads = std::move(heads);
+    Session session = model.session(options).value();
+    const auto tokens = random_tokens(kTokens, model.info().n_vocab);
+    ASSERT_TRUE(session.prefill(std::span(tokens).first(80)).ok());
+    EXPECT_GE(session.lane_positions(0, 0).size(), 75U) << "it keeps all there is";
+    for (int i = 80; i < kTokens; ++i) { ASSERT_TRUE(session.append(tokens[static_cast<size_t>(i)]).ok()); }
+    EXPECT_GE(session.ledger().n_context_shifts, 2);
+    EXPECT_LE(session.lane_positions(0, 0).size(), static_cast<size_t>(kTrained - 1));
+    EXPECT_GE(session.ledger().kept_entries, 60 * 6) << "what it must leave, others keep";
 }
 
 // A key turned by so many places is the key of the place it comes to: in every architecture, with its frequencies and scalings.

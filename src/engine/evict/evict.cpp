@@ -8,6 +8,7 @@
 #include "device/cpu_threads.h"
 #include "engine/evict/observers.h"
 #include "engine/evict/reread.h"
+#include "engine/evict/turn.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
 
@@ -60,7 +61,8 @@ bool over_budget(const LiveSession & session) {
 
 EvictionTarget eviction_target(const LiveSession & session) {
     const Sequence & seq = session.seq;
-    EvictionTarget target{session.shape(), seq.budget_now(), session.options.pinned, session.governed_heads};
+    EvictionTarget target{session.shape(), seq.budget_now(), most_of_lane(session), session.options.pinned,
+                          session.governed_heads};
     if (!session.observers.empty()) {  // they are the newest, and the budget is without them
         const auto n = std::ssize(session.observers);
         target.budget += n;
@@ -96,7 +98,8 @@ Result<LayerEvidence> gather_evidence(LiveSession & session, int layer) {
 Status evict_all(LiveSession & session, bool is_last) {
     session.seq.since_eviction = 0;
     tell_budget(session);
-    if (!over_budget(session)) { return {}; }
+    const int64_t most = most_of_lane(session);
+    if (!over_budget(session) && (most == 0 || session.seq.cache->longest() <= most)) { return {}; }
     if (session.seq.policy.rereads()) { PITH_RETURN_IF_ERROR(read_again(session)); }
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_all(session));
     return apply_plans(session, plans, is_last);

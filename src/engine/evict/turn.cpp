@@ -17,7 +17,7 @@
 namespace pith {
 namespace {
 
-constexpr int64_t kLeastRoom = 64;  // of the trained length, the part that a turn must win
+constexpr int64_t kLeastRoom = 64;  // a turn must win this part of the trained length
 constexpr size_t kTurnNodes = 24;   // of a tile
 
 // Rows [first, first + n) of a lane, each so many places further on, to `to`.
@@ -115,6 +115,12 @@ Result<EvidenceState> turned_evidence(LiveSession & session, int32_t by) {
     });
 }
 
+// What the longest lane may hold for a turn to win anything.
+int64_t longest_to_turn(const LiveSession & session) {
+    const int64_t trained = session.file->hparams().n_ctx_train;
+    return trained - std::max<int64_t>(1, trained / kLeastRoom);
+}
+
 }  // namespace
 
 std::optional<int64_t> room_before_turn(const LiveSession & session) {
@@ -123,12 +129,20 @@ std::optional<int64_t> room_before_turn(const LiveSession & session) {
     return session.file->hparams().n_ctx_train - (seq.n_tokens - (seq.cache ? seq.cache->shift() : 0));
 }
 
+int64_t most_of_lane(const LiveSession & session) {
+    const auto room = room_before_turn(session);
+    const RunPlan & plan = *session.seq.plan;
+    const int64_t until_next = std::max(plan.period(), plan.period_of_prompt());
+    if (!room || *room > until_next) { return 0; }
+    return std::max<int64_t>(0, longest_to_turn(session) - until_next);
+}
+
 Status turn_if_due(LiveSession & session, bool is_last) {
     const auto room = room_before_turn(session);
     if (!room || *room > 0) { return {}; }
     const int64_t trained = session.file->hparams().n_ctx_train;
     const int32_t end = session.seq.cache->longest();
-    if (trained - end < std::max<int64_t>(1, trained / kLeastRoom)) { return {}; }
+    if (end > longest_to_turn(session)) { return {}; }
     PITH_ASSIGN_OR_RETURN(TurnedKeys keys, turned_keys(session, end));
     PITH_ASSIGN_OR_RETURN(EvidenceState evidence, turned_evidence(session, session.seq.cache->shift() - keys.shift));
     PITH_RETURN_IF_ERROR(session.seq.turn(std::move(keys), std::move(evidence), is_last));

@@ -25,6 +25,9 @@ namespace pith {
 // Tokens that may be read before keys are to turn, 0 or less once they are; nullopt: they never do.
 std::optional<int64_t> room_before_turn(const LiveSession & session);
 
+// What a lane may keep at an eviction behind which no other comes before keys turn, so that they can; 0: as it comes.
+int64_t most_of_lane(const LiveSession & session);
+
 // Turns them where they are to, and the lanes leave at least a sixty-fourth of the trained length free; nothing otherwise:
 // later tokens then stand past it. is_last: nothing that follows in the call can fail. Cost: reads and rounds every key once;
 // room for the rows of K once more. Errors: kOutOfMemory, kCancelled, kIo (a device).

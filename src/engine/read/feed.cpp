@@ -79,7 +79,7 @@ Sequence::Reach reach_of(const LiveSession & session, std::span<const int32_t> t
     const bool may_evict =
         seq.must_evict(seq.cache->n_entries() + n_lanes, n_lanes) && seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1);
     const auto room = room_before_turn(session);
-    const bool may_turn = room && *room <= 1;
+    const bool may_turn = room && *room <= 1 + std::max(seq.plan->period(), seq.plan->period_of_prompt());
     if (may_evict || may_turn || !session.forward->can_run_tokens(*seq.cache, seq.evidence) || seq.gate_state.hides_any() ||
         seq.trims(seq.n_tokens + 1)) {
         return Sequence::Reach::kAll;
