@@ -1,6 +1,7 @@
 // api_completions.cpp - from a body to jobs, and from their events to a reply. Stage: serve.
 #include <algorithm>
 
+#include "core/log_once.h"
 #include "core/text.h"
 #include "policy/named_policy.h"
 #include "serve/api.h"
@@ -161,8 +162,10 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
         }
     }
     if (asked.tools.must_call) {
+        std::vector<std::string> notes;
         PITH_ASSIGN_OR_RETURN(asked.options.sampler.grammar,
-                              tool_grammar(chat.form, asked.tools.functions, asked.tools.only_one, marks));
+                              tool_grammar(chat.form, asked.tools.functions, asked.tools.only_one, marks, &notes));
+        for (const std::string & note : notes) { log_once(LogLevel::kWarning, note); }
     }
 
     size_t n_system = 0;
