@@ -1,6 +1,7 @@
 // api_completions.cpp - from a body to jobs, and from their events to a reply. Stage: serve.
 #include <algorithm>
 
+#include "core/log_once.h"
 #include "core/text.h"
 #include "policy/named_policy.h"
 #include "policy/tolerance.h"
@@ -225,8 +226,10 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
     if (asked.tools.must_call) {
         // A thought that the prompt has opened ends before the grammar begins.
         const ReasoningMarks in_grammar = prompt.form.reasoning.begins_open ? ReasoningMarks() : marks;
+        std::vector<std::string> notes;
         PITH_ASSIGN_OR_RETURN(asked.options.sampler.grammar,
-                              tool_grammar(chat.form, asked.tools.functions, asked.tools.only_one, in_grammar));
+                              tool_grammar(chat.form, asked.tools.functions, asked.tools.only_one, in_grammar, &notes));
+        for (const std::string & note : notes) { log_once(LogLevel::kWarning, note); }
     }
 
     size_t n_system = 0;

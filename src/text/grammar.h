@@ -69,6 +69,10 @@ struct Grammar {
     std::vector<CharacterSet> sets;
     std::vector<char32_t> bounds;
     uint32_t root = 0;  // the rule
+    // Of each rule: whether it may say nothing, and its rank: a rule begins with others of lower ranks, or of its own where all
+    // of these say the same.
+    std::vector<bool> may_be_empty;
+    std::vector<uint32_t> ranks;
 
     size_t n_rules() const { return first.size() - 1; }
     // Where the rule's alternatives begin.
@@ -87,8 +91,8 @@ using TokenOfText = std::function<std::optional<int32_t>(std::string_view)>;
 // The rule called root is where it begins. Errors: kInvalidArgument: names the line and what is wrong, or the limit.
 Result<Grammar> read_grammar(std::string_view text, const TokenOfText & token_of_text);
 
-// Whether following the rules ends: not where a rule begins with itself and goes on behind that, however many rules and empty
-// ones stand between. The number of such a rule, or nothing. Cost: linear, no recursion.
-std::optional<uint32_t> rule_that_begins_with_itself(const Grammar & grammar);
+// Fills may_be_empty and ranks. Whether following the rules ends: not where a rule begins with itself and goes on behind that,
+// however many rules and empty ones stand between. The number of such a rule, or nothing. Cost: linear, no recursion.
+std::optional<uint32_t> rule_that_begins_with_itself(Grammar & grammar);
 
 }  // namespace pith

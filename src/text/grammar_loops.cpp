@@ -51,7 +51,7 @@ struct Edge {
 };
 
 std::vector<std::vector<Edge>> beginnings(const Grammar & grammar) {
-    const std::vector<bool> empty = empty_rules(grammar);
+    const std::vector<bool> & empty = grammar.may_be_empty;
     std::vector<std::vector<Edge>> edges(grammar.n_rules());
     for (uint32_t rule = 0; rule < grammar.n_rules(); ++rule) {
         for (const uint32_t begin : grammar.alternatives(rule)) {
@@ -108,9 +108,11 @@ std::vector<uint32_t> connected_parts(const std::vector<std::vector<Edge>> & edg
 
 }  // namespace
 
-std::optional<uint32_t> rule_that_begins_with_itself(const Grammar & grammar) {
+std::optional<uint32_t> rule_that_begins_with_itself(Grammar & grammar) {
+    grammar.may_be_empty = empty_rules(grammar);
     const std::vector<std::vector<Edge>> edges = beginnings(grammar);
-    const std::vector<uint32_t> part = connected_parts(edges);
+    grammar.ranks = connected_parts(edges);  // in the order in which they are found: what a part leads to was found before it
+    const std::vector<uint32_t> & part = grammar.ranks;
     for (uint32_t rule = 0; rule < edges.size(); ++rule) {
         for (const Edge & edge : edges[rule]) {
             if (edge.goes_on && part[rule] == part[edge.to]) { return rule; }

@@ -94,24 +94,68 @@ Result<bool> GrammarMatcher::allows(int32_t token) {
     return may;
 }
 
+template <class Found>
+void GrammarMatcher::follow(const Place & from, const std::vector<TokenTexts::Place> & tokens, const Found & found) {
+    path_.resize(texts_->longest() + 1);
+    has_left_.resize(path_.size());
+    path_[0] = from;
+    has_left_[0] = false;
+    size_t dead_at = SIZE_MAX;  // the token before leads nowhere from so many of its bytes on
+    for (const auto & [token, n_shared] : tokens) {
+        if (n_shared < dead_at) {
+            dead_at = SIZE_MAX;
+            const std::string_view text = texts_->text(token);
+            for (size_t i = n_shared; i < text.size() && dead_at == SIZE_MAX; ++i) {
+                path_[i + 1] = path_[i];
+                go(path_[i + 1], text[i]);
+                has_left_[i + 1] = has_left_[i] || states_.may_leave(path_[i + 1].state);
+                if (path_[i + 1].state == GrammarStates::kDead) { dead_at = i + 1; }
+            }
+        }
+        const size_t end = dead_at == SIZE_MAX ? texts_->text(token).size() : dead_at;
+        if (dead_at == SIZE_MAX || has_left_[end]) { found(token, n_shared, path_[end], has_left_[end]); }
+    }
+}
+
+const GrammarMatcher::Mask & GrammarMatcher::mask_of(uint32_t inside) {
+    constexpr size_t kMostMasks = 200;  // each of as many bits as there are tokens
+    Mask & mask = masks_[inside];
+    if (!mask.tokens.empty() && mask.n_rooms == states_.n_rooms()) { return mask; }
+    if (masks_.size() > kMostMasks) {
+        masks_.clear();
+        return mask_of(inside);
+    }
+    mask = {states_.n_rooms(), std::vector<bool>(static_cast<size_t>(texts_->size())), {}};
+    std::string_view before;
+    follow({inside}, texts_->in_order(), [&](int32_t token, uint32_t /*n_shared*/, const Place & place, bool has_left) {
+        const bool goes = goes_on(place) && (place.n_missing > 0 || states_.is_known_to_go_on(place.state));
+        if (goes) {
+            mask.tokens[static_cast<size_t>(token)] = true;
+        } else if (has_left) {
+            const std::string_view text = texts_->text(token);
+            const auto differs = std::ranges::mismatch(text, before);
+            mask.others.push_back({token, static_cast<uint32_t>(differs.in1 - text.begin())});
+            before = text;
+        }
+    });
+    if (states_.is_spent()) { mask.tokens.clear(); }  // it is not whole
+    return mask;
+}
+
 Status GrammarMatcher::allowed(std::vector<bool> & tokens) {
     PITH_RETURN_IF_ERROR(begin());
-    tokens.assign(static_cast<size_t>(texts_->size()), false);
-    path_.resize(texts_->longest() + 1);
-    path_[0] = place_;
-    size_t dead_at = SIZE_MAX;  // the token before leads nowhere from so many of its bytes on
-    for (const auto & [token, n_shared] : texts_->in_order()) {
-        if (n_shared >= dead_at) { continue; }
-        dead_at = SIZE_MAX;
-        const std::string_view text = texts_->text(token);
-        for (size_t i = n_shared; i < text.size() && dead_at == SIZE_MAX; ++i) {
-            path_[i + 1] = path_[i];
-            go(path_[i + 1], text[i]);
-            if (path_[i + 1].state == GrammarStates::kDead) { dead_at = i + 1; }
-        }
-        tokens[static_cast<size_t>(token)] = dead_at == SIZE_MAX && goes_on(path_[text.size()]);
+    const auto take = [&](int32_t token, uint32_t /*n_shared*/, const Place & place, bool /*has_left*/) {
+        if (goes_on(place)) { tokens[static_cast<size_t>(token)] = true; }
+    };
+    if (place_.n_missing > 0) {
+        tokens.assign(static_cast<size_t>(texts_->size()), false);
+        follow(place_, texts_->in_order(), take);
+        return check_work();
     }
-    if (place_.n_missing > 0) { return check_work(); }
+    const Mask & mask = mask_of(states_.inside_of(place_.state));
+    PITH_RETURN_IF_ERROR(check_work());
+    tokens = mask.tokens;
+    follow(place_, mask.others, take);
     const GrammarStates::NamedTokens named = states_.named_tokens(place_.state);
     const bool may_end = states_.may_end(place_.state);
     for (int32_t token = 0; token < texts_->size() && (may_end || named.any()); ++token) {

@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kMostNodes = size_t{256} << 10;
 constexpr size_t kMostMembers = size_t{2} << 20;
 constexpr size_t kMostNexts = size_t{1} << 20;
+constexpr size_t kRecent = 4096;
 
 uint64_t pair_of(uint32_t high, uint32_t low) {
     return (uint64_t{high} << 32U) | low;
@@ -43,12 +44,16 @@ GrammarStates::GrammarStates(Grammar grammar) : grammar_(std::move(grammar)) {
 }
 
 void GrammarStates::begin_tables() {
+    ++n_rooms_;
     // Not clear(), which keeps their memory.
-    nodes_ = std::vector<Node>(1);
+    nodes_ = std::vector<Node>(2);  // kNothing, kOutside
     node_numbers_ = {};
     seen_ = {};
+    called_ = {};
     state_numbers_ = {};
     states_ = {};
+    may_leave_ = {};
+    recent_ = {};
     n_members_ = 0;
     next_ = {};
     ways_ = {};
@@ -68,10 +73,20 @@ bool GrammarStates::holds_kind(uint32_t set, uint32_t kind) {
 }
 
 uint32_t GrammarStates::node(uint32_t next_symbol, uint32_t rest) {
-    if (grammar_.symbols[next_symbol].kind() == GrammarKind::kEnd) { return rest; }
     const auto [found, is_new] = node_numbers_.try_emplace(pair_of(next_symbol, rest), static_cast<uint32_t>(nodes_.size()));
     if (is_new) { nodes_.push_back({next_symbol, rest}); }
     return found->second;
+}
+
+// What comes once the node's symbol is said: the next one, or what follows its rule.
+void GrammarStates::add_behind(uint32_t at, std::vector<uint32_t> & open) {
+    if (!is_last(at)) {
+        open.push_back(node(nodes_[at].symbol + 1, nodes_[at].behind));
+        return;
+    }
+    const std::vector<uint32_t> & rest = *states_[nodes_[at].behind];
+    spend(rest.size());
+    open.insert(open.end(), rest.begin(), rest.end());
 }
 
 uint32_t GrammarStates::state_called(std::vector<uint32_t> members) {
@@ -79,30 +94,53 @@ uint32_t GrammarStates::state_called(std::vector<uint32_t> members) {
     const auto [found, is_new] = state_numbers_.try_emplace(std::move(members), static_cast<uint32_t>(states_.size()));
     if (is_new) {
         states_.push_back(&found->first);
+        const std::vector<uint32_t> & known = found->first;  // ascending, and kNothing may be the first
+        may_leave_.push_back((n > 0 && known[0] == kOutside) || (n > 1 && known[1] == kOutside));
         n_members_ += n;
     }
     return found->second;
 }
 
-// The places where a character, a token or the end comes next, behind all that may be said without one.
+// The places where a character, a token or the end comes next, behind all that may be said without one. Rules that are called
+// wait until whatever could call them, too, has been looked at: those of the highest rank come first.
 uint32_t GrammarStates::state_of(std::vector<uint32_t> open) {
     std::vector<uint32_t> members;
+    std::vector<std::pair<uint32_t, uint32_t>> calls;  // a heap: rank of the rule, node that calls it
+    std::vector<uint32_t> together;
     ++round_;
-    while (!open.empty() && !is_spent()) {
+    called_.resize(grammar_.n_rules());
+    uint32_t rank = UINT32_MAX;  // of the rules that were begun last
+    while (!is_spent()) {
+        if (open.empty()) {
+            if (calls.empty()) { break; }
+            rank = calls.front().first;
+            together.clear();
+            while (!calls.empty() && calls.front().first == rank) {
+                together.push_back(calls.front().second);
+                std::ranges::pop_heap(calls);
+                calls.pop_back();
+            }
+            add_rules(together, open);
+            continue;
+        }
         const uint32_t at = open.back();
         open.pop_back();
         seen_.resize(nodes_.size());
         if (std::exchange(seen_[at], round_) == round_) { continue; }
         spend(1);
-        if (at == kNothing || symbol(at).kind() != GrammarKind::kRule) {
+        if (!is_place(at) || symbol(at).kind() != GrammarKind::kRule) {
             members.push_back(at);
             continue;
         }
-        const uint32_t rest = behind(at);
-        for (const uint32_t begin : grammar_.alternatives(symbol(at).value())) {
-            spend(1);
-            open.push_back(node(begin, rest));
+        const uint32_t rule = symbol(at).value();
+        if (grammar_.may_be_empty[rule]) { add_behind(at, open); }
+        if (grammar_.ranks[rule] == rank) {  // the last symbol of a rule that says the same: what follows is known
+            together = {at};
+            add_rules(together, open);
+            continue;
         }
+        calls.emplace_back(grammar_.ranks[rule], at);
+        std::ranges::push_heap(calls);
         if (nodes_.size() > kMostNodes) { n_left_ = -1; }
     }
     if (n_members_ + members.size() > kMostMembers || next_.size() > kMostNexts) { n_left_ = -1; }
@@ -111,25 +149,75 @@ uint32_t GrammarStates::state_of(std::vector<uint32_t> open) {
     return state_called(std::move(members));
 }
 
+// The alternatives of the rules that are called: all of them go on with what follows any of the calls.
+void GrammarStates::add_rules(const std::vector<uint32_t> & calls, std::vector<uint32_t> & open) {
+    uint32_t rest = nodes_[calls[0]].behind;
+    if (calls.size() > 1 || !is_last(calls[0])) {
+        std::vector<uint32_t> all;
+        for (const uint32_t at : calls) { add_behind(at, all); }
+        std::ranges::sort(all);
+        all.erase(std::unique(all.begin(), all.end()), all.end());
+        spend(all.size());
+        rest = state_called(std::move(all));
+    }
+    for (const uint32_t at : calls) {
+        const uint32_t rule = symbol(at).value();
+        if (std::exchange(called_[rule], round_) == round_) { continue; }
+        for (const uint32_t begin : grammar_.alternatives(rule)) {
+            spend(1);
+            if (grammar_.symbols[begin].kind() != GrammarKind::kEnd) { open.push_back(node(begin, rest)); }
+        }
+    }
+}
+
 uint32_t GrammarStates::start() {
+    const uint32_t end = state_called({kNothing});
     std::vector<uint32_t> open;
-    for (const uint32_t begin : grammar_.alternatives(grammar_.root)) { open.push_back(node(begin, kNothing)); }
+    for (const uint32_t begin : grammar_.alternatives(grammar_.root)) {
+        open.push_back(grammar_.symbols[begin].kind() == GrammarKind::kEnd ? kNothing : node(begin, end));
+    }
     return state_of(std::move(open));
+}
+
+uint32_t GrammarStates::inside_of(uint32_t state) {
+    const uint32_t outside = state_called({kOutside});
+    std::vector<uint32_t> members;
+    for (const uint32_t at : *states_[state]) {
+        if (is_place(at)) {
+            members.push_back(node(nodes_[at].symbol, outside));
+        } else {
+            members.push_back(at);
+        }
+    }
+    spend(1 + members.size());
+    std::ranges::sort(members);
+    members.erase(std::unique(members.begin(), members.end()), members.end());
+    return state_called(std::move(members));
+}
+
+bool GrammarStates::is_known_to_go_on(uint32_t state) const {
+    return states_[state]->size() > (may_leave(state) ? 1U : 0U);
 }
 
 uint32_t GrammarStates::next(uint32_t state, char32_t character) {
     if (state == kDead) { return kDead; }
     const uint32_t kind = kind_of(character);
     const uint64_t way = pair_of(state, kind);
-    if (const auto known = next_.find(way); known != next_.end()) { return known->second; }
+    if (recent_.empty()) { recent_.resize(kRecent); }
+    Recent & recent = recent_[(state * 61 + kind) % kRecent];
+    if (recent.way == way) { return recent.to; }
+    if (const auto known = next_.find(way); known != next_.end()) {
+        recent = {way, known->second};
+        return known->second;
+    }
     const Ways & ways = ways_of(state);
     std::vector<uint32_t> open;
     spend(1 + std::bit_width(ways.singles.size()));
     const auto single = std::ranges::lower_bound(ways.singles, std::pair(character, uint32_t{0}));
-    for (auto at = single; at != ways.singles.end() && at->first == character; ++at) { open.push_back(behind(at->second)); }
+    for (auto at = single; at != ways.singles.end() && at->first == character; ++at) { add_behind(at->second, open); }
     for (const uint32_t at : ways.others) {
         if (is_spent()) { return kDead; }
-        if (holds_kind(symbol(at).value(), kind)) { open.push_back(behind(at)); }
+        if (holds_kind(symbol(at).value(), kind)) { add_behind(at, open); }
     }
     const uint32_t to = open.empty() ? kDead : state_of(std::move(open));
     if (!is_spent()) { next_.emplace(way, to); }
@@ -140,11 +228,11 @@ uint32_t GrammarStates::next_token(uint32_t state, int32_t token) {
     std::vector<uint32_t> open;
     spend(states_[state]->size());
     for (const uint32_t at : *states_[state]) {
-        if (at == kNothing) { continue; }
+        if (!is_place(at)) { continue; }
         const GrammarSymbol here = symbol(at);
         const bool same = here.value() == static_cast<uint32_t>(token);
         if (here.kind() == GrammarKind::kToken ? same : here.kind() == GrammarKind::kOtherToken && !same) {
-            open.push_back(behind(at));
+            add_behind(at, open);
         }
     }
     return open.empty() ? kDead : state_of(std::move(open));
@@ -155,7 +243,7 @@ GrammarStates::NamedTokens GrammarStates::named_tokens(uint32_t state) {
     std::set<uint32_t> these;
     std::set<uint32_t> not_these;
     for (const uint32_t at : *states_[state]) {
-        if (at == kNothing) { continue; }
+        if (!is_place(at)) { continue; }
         if (symbol(at).kind() == GrammarKind::kToken) { these.insert(symbol(at).value()); }
         if (symbol(at).kind() == GrammarKind::kOtherToken) { not_these.insert(symbol(at).value()); }
     }
@@ -184,7 +272,7 @@ const GrammarStates::Ways & GrammarStates::ways_of(uint32_t state) {
     spend(states_[state]->size());
     for (const uint32_t at : *states_[state]) {
         if (is_spent()) { return none; }
-        if (at == kNothing || symbol(at).kind() != GrammarKind::kCharacters) { continue; }
+        if (!is_place(at) || symbol(at).kind() != GrammarKind::kCharacters) { continue; }
         const CharacterSet & set = grammar_.sets[symbol(at).value()];
         const std::span<const char32_t> bounds = grammar_.bounds_of(set);
         spend(1 + bounds.size());
@@ -221,19 +309,33 @@ uint32_t GrammarStates::make_room(uint32_t state) {
     const bool has_room = nodes_.size() < kMostNodes / 2 && n_members_ < kMostMembers / 2 && next_.size() < kMostNexts / 2;
     if (has_room) { return state; }
     const std::vector<Node> nodes = std::move(nodes_);
-    std::vector<uint32_t> members = *states_[state];
+    const StateNumbers numbers = std::move(state_numbers_);  // which has the members
+    const std::vector<const std::vector<uint32_t> *> states = std::move(states_);
     begin_tables();
-    std::unordered_map<uint32_t, uint32_t> made = {{kNothing, kNothing}};
-    for (uint32_t & member : members) {
-        std::vector<uint32_t> chain;
-        for (uint32_t at = member; !made.contains(at); at = nodes[at].behind) { chain.push_back(at); }
-        for (auto at = chain.rbegin(); at != chain.rend(); ++at) {
-            made[*at] = node(nodes[*at].symbol, made[nodes[*at].behind]);
+    // What follows a place is older than any state that has it, so what is needed is found from the newest on.
+    std::vector<uint32_t> needed;
+    std::vector<bool> is_needed(states.size());
+    std::vector<uint32_t> open = {state};
+    is_needed[state] = true;
+    while (!open.empty()) {
+        needed.push_back(open.back());
+        open.pop_back();
+        for (const uint32_t at : *states[needed.back()]) {
+            if (is_place(at) && !is_needed[nodes[at].behind]) { open.push_back(nodes[at].behind); }
+            if (is_place(at)) { is_needed[nodes[at].behind] = true; }
         }
-        member = made[member];
     }
-    std::ranges::sort(members);
-    return state_called(std::move(members));
+    std::ranges::sort(needed);
+    std::unordered_map<uint32_t, uint32_t> made;
+    for (const uint32_t one : needed) {
+        std::vector<uint32_t> members = *states[one];
+        for (uint32_t & at : members) {
+            if (is_place(at)) { at = node(nodes[at].symbol, made.at(nodes[at].behind)); }
+        }
+        std::ranges::sort(members);
+        made[one] = state_called(std::move(members));
+    }
+    return made.at(state);
 }
 
 }  // namespace pith

@@ -1,13 +1,16 @@
 // grammar_states.h - where in its grammar a text may stand, and where it stands after one character more. Stage: text.
 // Pure C++: no libllama. Threads: one at a time.
 //
-// A place is a stack: the symbol that comes next, and what follows once its rule is done. Stacks are chains of nodes, each of
-// which is made once, so a stack costs its newest node and equal ones are one. A state is the set of all places; states are
-// made once, too, and remember where each kind of character leads: a grammar becomes a finite automaton as far as it is walked.
-// Characters that no set of the grammar tells apart are of one kind.
+// A place is what comes next, and the set of places that follow once its rule is done. All that is said of one rule where it
+// begins goes on with one such set, however many rules called it there, so what was read in many ways is one place: the number
+// of places grows with the grammar and the text, not with the ways. Places and sets are made once, and equal ones are one. A
+// state is a set of places; states remember where each kind of character leads: a grammar becomes a finite automaton as far as
+// it is walked. Characters that no set of the grammar tells apart are of one kind.
+// Source: Earley, An efficient context-free parsing algorithm, 1970; Aycock, Horspool, Practical Earley parsing, 2002 (rules
+// that may be empty); Scott, Johnstone, GLL parsing, 2010 (stacks whose ends are one).
 //
-// Some grammars have ever more places (S ::= "a" S "b" | "a" S "c" doubles them with every a). So work is counted: whoever asks
-// allows so much of it, and where it is spent, or the tables are full, every answer is kDead and is_spent() says why.
+// Work is counted all the same: whoever asks allows so much of it, and where it is spent, or the tables are full, every answer
+// is kDead and is_spent() says why.
 #pragma once
 
 #include <array>
@@ -50,15 +53,24 @@ public:
     // A character from low to high goes on there.
     bool goes_on(uint32_t state, char32_t low, char32_t high);
 
+    // The state without what follows its rules: equal for all places in the grammar's rules alike, however deep. Behind the end
+    // of such a rule it may_leave(), and nothing more is known.
+    uint32_t inside_of(uint32_t state);
+    bool may_leave(uint32_t state) const { return may_leave_[state]; }
+    // There is a way on that is known, besides leaving.
+    bool is_known_to_go_on(uint32_t state) const;
+
     // Where the tables are half full: all states but one are given up; returns what it is called now.
     uint32_t make_room(uint32_t state);
+    // How often that was so: what was called by a number before is no more.
+    uint32_t n_rooms() const { return n_rooms_; }
     // All of them, and their memory.
     void forget() { begin_tables(); }
 
 private:
     struct Node {
         uint32_t symbol = 0;  // in Grammar::symbols, what comes next
-        uint32_t behind = 0;  // the node for what follows its alternative; 0: nothing
+        uint32_t behind = 0;  // the state, not followed up yet, of what comes after its rule
     };
     struct Hash {
         size_t operator()(const std::vector<uint32_t> & members) const;
@@ -70,11 +82,15 @@ private:
         std::vector<uint32_t> others;                        // members that want one of several
     };
     static constexpr uint32_t kNothing = 0;  // the node of a text that may end
+    static constexpr uint32_t kOutside = 1;  // of what follows a rule, where that is not known
+    static bool is_place(uint32_t at) { return at != kNothing && at != kOutside; }
 
     void begin_tables();
     void spend(size_t n_steps) { n_left_ -= static_cast<int64_t>(n_steps); }
     uint32_t node(uint32_t next_symbol, uint32_t rest);
-    uint32_t behind(uint32_t at) { return node(nodes_[at].symbol + 1, nodes_[at].behind); }
+    bool is_last(uint32_t at) const { return grammar_.symbols[nodes_[at].symbol + 1].kind() == GrammarKind::kEnd; }
+    void add_behind(uint32_t at, std::vector<uint32_t> & open);
+    void add_rules(const std::vector<uint32_t> & calls, std::vector<uint32_t> & open);
     GrammarSymbol symbol(uint32_t at) const { return grammar_.symbols[nodes_[at].symbol]; }
     uint32_t state_of(std::vector<uint32_t> open);
     uint32_t state_called(std::vector<uint32_t> members);
@@ -90,12 +106,21 @@ private:
     std::vector<Node> nodes_;
     std::unordered_map<uint64_t, uint32_t> node_numbers_;  // by symbol and behind
     std::vector<uint32_t> seen_;                           // of each node: in which round
+    std::vector<uint32_t> called_;                         // of each rule: in which round it was begun
     uint32_t round_ = 0;
-    std::unordered_map<std::vector<uint32_t>, uint32_t, Hash> state_numbers_;  // by the nodes, ascending
-    std::vector<const std::vector<uint32_t> *> states_;                        // the keys there
-    size_t n_members_ = 0;                                                     // of all states
-    std::unordered_map<uint64_t, uint32_t> next_;                              // by state and kind
-    std::unordered_map<uint32_t, Ways> ways_;                                  // by state
+    uint32_t n_rooms_ = 0;
+    using StateNumbers = std::unordered_map<std::vector<uint32_t>, uint32_t, Hash>;
+    StateNumbers state_numbers_;                         // by the nodes, ascending
+    std::vector<const std::vector<uint32_t> *> states_;  // the keys there
+    std::vector<bool> may_leave_;                        // of each state
+    size_t n_members_ = 0;                               // of all states
+    std::unordered_map<uint64_t, uint32_t> next_;        // by state and kind
+    struct Recent {
+        uint64_t way = UINT64_MAX;
+        uint32_t to = 0;
+    };
+    std::vector<Recent> recent_;               // of next_, those that were asked for last
+    std::unordered_map<uint32_t, Ways> ways_;  // by state
 };
 
 }  // namespace pith

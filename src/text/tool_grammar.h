@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "text/reasoning.h"
 #include "text/tool_calls.h"
@@ -13,12 +14,13 @@ namespace pith {
 struct ToolFunction {
     std::string name;
     std::string parameters;  // JSON schema of its arguments; empty: any object
-    bool strict = false;     // a schema that is not understood is an error; else any object is let through
+    bool strict = false;     // what of a schema cannot be followed is an error; else it is left out
 };
 
 // At least one call of one of the functions, exactly one where only_one; a thought may stand in front.
-// Errors: kInvalidArgument: a strict schema that is not understood: names the function.
+// notes: where there are any, a line is added for whatever of a schema was left out.
+// Errors: kInvalidArgument: a strict schema that cannot be followed: names the function.
 Result<std::string> tool_grammar(ToolForm form, std::span<const ToolFunction> functions, bool only_one,
-                                 const ReasoningMarks & reasoning);
+                                 const ReasoningMarks & reasoning, std::vector<std::string> * notes = nullptr);
 
 }  // namespace pith
