@@ -2,17 +2,16 @@
 #include "engine/evict/turn.h"
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <numeric>
 #include <utility>
 #include <vector>
 
+#include "core/log_once.h"
 #include "core/text.h"
 #include "engine/settle/session_plan.h"
 #include "evidence/lane_tiles.h"
 #include "model/layer_graph.h"
-#include "pith/log.h"
 
 namespace pith {
 namespace {
@@ -147,12 +146,10 @@ Status turn_if_due(LiveSession & session, bool is_last) {
     PITH_ASSIGN_OR_RETURN(EvidenceState evidence, turned_evidence(session, session.seq.cache->shift() - keys.shift));
     PITH_RETURN_IF_ERROR(session.seq.turn(std::move(keys), std::move(evidence), is_last));
     ++session.ledger.n_context_shifts;
-    static std::atomic<bool> told{false};
-    if (!told.exchange(true)) {
-        log_line(LogLevel::kWarning, "a text has passed the " + with_commas(trained) +
-                                         " tokens that the model was trained on: what is kept of it stands side by side from "
-                                         "here on (context shift; said once)");
-    }
+    log_once(LogLevel::kWarning,
+             "a text has passed the " + with_commas(trained) +
+                 " tokens that the model was trained on: what is kept of it stands side by side from here on "
+                 "(context shift; said once)");
     return {};
 }
 

@@ -2,10 +2,9 @@
 #include "serve/shapes/client_headers.h"
 
 #include <algorithm>
-#include <atomic>
 #include <string_view>
 
-#include "pith/log.h"
+#include "core/log_once.h"
 
 namespace pith::serve {
 namespace {
