@@ -6,12 +6,17 @@
 
 namespace pith::serve {
 
-AnswerParser::AnswerParser(const AnswerForm & form) : reasoning_(form.reasoning, form.close_token >= 0) {
+AnswerParser::AnswerParser(const AnswerForm & form)
+    : reasoning_(form.reasoning, form.close_token >= 0), hides_reasoning_(form.hides_reasoning) {
     if (form.tools) { calls_.emplace(*form.tools, form.functions, form.only_one_call, form.texts); }
 }
 
 bool AnswerParser::wants(std::string_view name) const {
     return reasoning_.is_part_of_mark(name) || (calls_ && calls_->is_part_of_mark(name));
+}
+
+void AnswerParser::add_thought(std::string thought, AnswerPiece & piece) const {
+    if (!hides_reasoning_) { piece.reasoning = std::move(thought); }
 }
 
 void AnswerParser::add_answer(ToolCallSplitter::Pieces pieces, AnswerPiece & piece) {
@@ -22,7 +27,7 @@ void AnswerParser::add_answer(ToolCallSplitter::Pieces pieces, AnswerPiece & pie
 AnswerPiece AnswerParser::add(std::string_view text) {
     AnswerPiece piece;
     ReasoningSplitter::Pieces parts = reasoning_.add(text);
-    piece.reasoning = std::move(parts.reasoning);
+    add_thought(std::move(parts.reasoning), piece);
     if (calls_) {
         add_answer(calls_->add(parts.answer), piece);
     } else {
@@ -34,7 +39,7 @@ AnswerPiece AnswerParser::add(std::string_view text) {
 AnswerPiece AnswerParser::finish() {
     AnswerPiece piece;
     ReasoningSplitter::Pieces parts = reasoning_.finish();
-    piece.reasoning = std::move(parts.reasoning);
+    add_thought(std::move(parts.reasoning), piece);
     if (calls_) {
         add_answer(calls_->add(parts.answer), piece);
         add_answer(calls_->finish(), piece);

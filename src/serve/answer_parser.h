@@ -18,7 +18,8 @@ namespace pith::serve {
 // What there is to find. Nothing: all of it is said.
 struct AnswerForm {
     ReasoningMarks reasoning;
-    int32_t close_token = -1;  // that ends a thought; -1: the mark's letters do
+    bool hides_reasoning = false;  // thoughts are told apart, and nobody is told
+    int32_t close_token = -1;      // that ends a thought; -1: the mark's letters do
     std::optional<ToolForm> tools;
     std::set<std::string> functions;  // that may be called
     TextParameters texts;             // of them
@@ -41,9 +42,11 @@ public:
     bool has_called() const { return calls_ && calls_->n_calls() > 0; }
 
 private:
+    void add_thought(std::string thought, AnswerPiece & piece) const;
     void add_answer(ToolCallSplitter::Pieces pieces, AnswerPiece & piece);
 
     ReasoningSplitter reasoning_;
+    bool hides_reasoning_;
     std::optional<ToolCallSplitter> calls_;
 };
 

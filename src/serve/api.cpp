@@ -2,6 +2,7 @@
 #include "serve/api.h"
 
 #include <chrono>
+#include <cstdio>
 #include <ctime>
 
 #include "core/guarded.h"
@@ -36,6 +37,7 @@ ApiReply page(const PageFile & file) {
 constexpr std::string_view kBearer = "bearer ";  // in any case
 constexpr std::string_view kMessages = "/v1/messages";
 constexpr std::string_view kResponses = "/v1/responses";
+constexpr std::string_view kMetrics = "/metrics";
 constexpr std::string_view kModels = "/v1/models";
 
 std::string utc(int64_t unix_time) {
@@ -70,14 +72,45 @@ ApiReply reply_of(const ApiError & error, std::string_view path) {
     return reply;
 }
 
+RequestReport::~RequestReport() {
+    if (!tell) { return; }
+    static_cast<void>(guarded([this]() -> Result<bool> {
+        tell(line());
+        return true;
+    }));
+}
+
+void RequestReport::add(const AnswerCosts & costs) {
+    n_prompt += costs.n_prompt;
+    n_cached += costs.n_cached;
+    n_generated += costs.n_generated;
+}
+
+std::string RequestReport::line() const {
+    constexpr size_t kMostPath = 100;  // bytes of what a stranger wrote
+    std::string text = method + " " + without_controls(path.substr(0, kMostPath));
+    text += " " + std::to_string(status) + ": ";
+    if (n_prompt > 0) {
+        text += std::to_string(n_prompt) + " tokens (" + std::to_string(n_cached) + " cached), " + std::to_string(n_generated) +
+                " generated, ";
+    }
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%.3f s", since_came.seconds());
+    return text + seconds;
+}
+
 Api::Api(const Model & model, const Tokenizer & tokenizer, Generator & generator, ApiOptions options)
     : model_(model), tokenizer_(tokenizer), generator_(generator), options_(std::move(options)) {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     started_ = std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
+const PageFile * Api::page_file(std::string_view path) const {
+    return options_.has_page ? find_page_file(path) : nullptr;
+}
+
 bool Api::may(const ApiRequest & request) const {
-    const bool is_open_path = is_health(request.path) || find_page_file(request.path) != nullptr;
+    const bool is_open_path = is_health(request.path) || page_file(request.path) != nullptr;
     const bool is_open = request.method == "GET" && is_open_path;  // a body that nobody wants is read of who has a key alone
     return options_.keys.empty() || is_open || key_of(request).has_value();
 }
@@ -102,20 +135,33 @@ std::string Api::owner_of(const ApiRequest & request) const {
 
 std::optional<ApiReply> Api::refuse(const ApiRequest & request) const {
     if (may(request)) { return {}; }
+    report(request, not_authorised().code);
     return reply_of(not_authorised(), request.path);
+}
+
+// Balancers and Prometheus ask all the time.
+void Api::report(const ApiRequest & request, int status) const {
+    if (is_health(request.path) || request.path == kMetrics) { return; }
+    request.report->tell = options_.tell_request;
+    request.report->method = request.method;
+    request.report->path = request.path;
+    request.report->status = status;
 }
 
 ApiReply Api::handle(const ApiRequest & request) {
     if (auto refused = refuse(request)) { return std::move(*refused); }
-    auto reply = guarded([&] { return route(request); });
-    if (!reply.ok()) { return reply_of(error_of(reply.status()), request.path); }
-    return reply->error ? reply_of(*reply->error, request.path) : std::move(*reply);
+    auto routed = guarded([&] { return route(request); });
+    ApiReply reply = !routed.ok()    ? reply_of(error_of(routed.status()), request.path)
+                     : routed->error ? reply_of(*routed->error, request.path)
+                                     : std::move(*routed);
+    report(request, reply.status);
+    return reply;
 }
 
 Result<ApiReply> Api::route(const ApiRequest & request) {
     const std::string & path = request.path;
     if (request.method == "GET") {
-        if (const PageFile * file = find_page_file(path)) { return page(*file); }
+        if (const PageFile * file = page_file(path)) { return page(*file); }
         if (is_health(path)) {  // balancers send nobody more here then
             return closed_ ? reply_of(not_ready(kIsClosed)) : reply_of(Json{{"status", "ok"}});
         }
@@ -123,7 +169,7 @@ Result<ApiReply> Api::route(const ApiRequest & request) {
         if (path == std::string(kModels) + "/" + options_.model_name) { return reply_of(model_entry()); }
         if (path == "/props") { return props(); }
         if (path == "/slots") { return slots(); }
-        if (path == "/metrics") { return metrics(); }
+        if (path == kMetrics) { return metrics(); }
     } else if (request.method == "POST") {
         if (path == "/v1/chat/completions" || path == "/chat/completions") { return chat(request); }
         if (path == "/v1/completions") { return text(request); }

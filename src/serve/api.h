@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/stopwatch.h"
 #include "pith/model.h"
 #include "pith/session.h"
 #include "pith/text.h"
@@ -30,13 +31,37 @@ struct ApiOptions {
     std::string version;     // "pith-0.1.0"
     int n_context = 0;       // tokens of prompt and answer together
     CompletionOptions defaults;
+    ChatOptions chat;               // variables and reasoning of requests that do not say
     SessionOptions session;         // policy, budget, schedule of requests that do not say
     std::vector<std::string> keys;  // one of them must come with each request; none: everybody may
     // Whose states are those of who brings a key, by which they are told apart. Fewer: all share theirs.
     std::vector<std::string> owners;
     bool caches = false;  // states stay, in memory or in a folder
     bool tells_slots = true;
+    bool has_page = true;
+    std::function<void(std::string_view line)>
+        tell_request;    // one for each request, when its reply is whole; null: nobody asks
     double ping_s = 10;  // between two signs of life of a stream
+};
+
+// What is told of one request, when whoever works on it has let go of it.
+struct RequestReport {
+    std::function<void(std::string_view line)> tell;  // null: nothing
+    std::string method;
+    std::string path;
+    int status = 0;
+    int64_t n_prompt = 0;
+    int64_t n_cached = 0;
+    int64_t n_generated = 0;
+    Stopwatch since_came;
+
+    RequestReport() = default;
+    RequestReport(const RequestReport &) = delete;
+    RequestReport & operator=(const RequestReport &) = delete;
+    ~RequestReport();
+    void add(const AnswerCosts & costs);
+    // "POST /v1/messages 200: 1200 tokens (1024 cached), 56 generated, 3.21 s"
+    std::string line() const;
 };
 
 struct ApiRequest {
@@ -46,6 +71,7 @@ struct ApiRequest {
     std::string authorization;  // headers
     std::string api_key;
     std::function<bool()> gone = [] { return false; };  // nobody waits for the reply any more
+    std::shared_ptr<RequestReport> report = std::make_shared<RequestReport>();
 };
 
 // The body of a reply that comes piece by piece.
@@ -65,7 +91,8 @@ struct ApiReply {
     std::optional<ApiError> error;        // what the body tells
 };
 
-struct Begun;  // completion_stream.h
+struct Begun;     // completion_stream.h
+struct PageFile;  // page/page.h
 
 inline constexpr const char * kIsClosed = "the server is about to end";
 
@@ -99,6 +126,8 @@ private:
     ApiReply slots() const;
     ApiReply metrics() const;
     bool may(const ApiRequest & request) const;
+    const PageFile * page_file(std::string_view path) const;
+    void report(const ApiRequest & request, int status) const;
     std::optional<size_t> key_of(const ApiRequest & request) const;
     std::string owner_of(const ApiRequest & request) const;
 

@@ -8,6 +8,7 @@
 #include "serve/api.h"
 #include "serve/completion_stream.h"
 #include "serve/shapes/fields.h"
+#include "text/grammar_choice.h"
 #include "text/lost_messages.h"
 #include "text/plain_text.h"
 #include "text/prompt.h"
@@ -55,6 +56,12 @@ Result<int32_t> tokens_before_last_paragraph(const Tokenizer & tokenizer, std::s
     return static_cast<int32_t>(common_prefix(before, tokens));
 }
 
+// Each answer to one prompt has another. A random one is random for each, and no other becomes it.
+uint32_t seed_of_answer(uint32_t seed, int index) {
+    const uint64_t random = SamplerOptions().seed;
+    return seed == random ? seed : static_cast<uint32_t>((seed + static_cast<uint64_t>(index)) % random);
+}
+
 // The token whose text that is; -1: none.
 int32_t one_token(const Tokenizer & tokenizer, const std::string & text) {
     if (text.empty()) { return -1; }
@@ -94,12 +101,18 @@ std::string place_of(const ChatMessage & message, const ChatRequest & asked) {
 
 // Templates are given what they ask for alone: one of libllama's list takes no variable, and clients send an effort with every
 // request.
-std::string with_effort(const std::string & variables, const std::string & effort, std::string_view chat_template) {
+Json with_effort(Json all, const std::string & effort, std::string_view chat_template) {
     const auto asks_for = [chat_template](std::string_view name) { return chat_template.find(name) != std::string_view::npos; };
-    Json all = variables.empty() ? Json::object() : Json::parse(variables);
     if (asks_for("reasoning_effort")) { all["reasoning_effort"] = effort; }
     if (effort == "none" && asks_for("enable_thinking")) { all["enable_thinking"] = false; }
-    return all.empty() ? std::string() : dump(all);
+    return all;
+}
+
+// Of the server and of a request, which counts where both have one.
+Json variables_of(const std::string & server, const std::string & request) {
+    Json all = server.empty() ? Json::object() : Json::parse(server);
+    if (!request.empty()) { all.update(Json::parse(request)); }
+    return all;
 }
 
 // A policy that evicts wants a budget, one that does not wants none: the server's own where the request says nothing.
@@ -141,8 +154,10 @@ Result<Api::Conversation> Api::conversation_of(const ChatRequest & asked) const 
     chat.form = tool_form(tokenizer_.chat_template());
     chat.asked = &asked;
     chat.messages = asked.messages;
-    chat.options.variables =
-        asked.effort.empty() ? asked.variables : with_effort(asked.variables, asked.effort, tokenizer_.chat_template());
+    chat.options.reasoning = options_.chat.reasoning;
+    Json variables = variables_of(options_.chat.variables, asked.variables);
+    if (!asked.effort.empty()) { variables = with_effort(std::move(variables), asked.effort, tokenizer_.chat_template()); }
+    if (!variables.empty()) { chat.options.variables = dump(variables); }
     if (asked.continues && chat.messages.back().role == "assistant") {
         PITH_RETURN_IF_ERROR(check_begun(chat.messages));
         chat.begun = std::move(chat.messages.back().content);
@@ -211,8 +226,9 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
 
     ReasoningMarks marks = reasoning_marks(tokenizer_.chat_template(), text);
     if (chat.begun) { marks.begins_open = marks.is_open_behind(*chat.begun); }
-    if (asked.tells_reasoning) {
+    if (asked.options.tells_reasoning) {
         prompt.form.reasoning = marks;
+        prompt.form.hides_reasoning = asked.options.hides_reasoning;
         prompt.form.close_token = one_token(tokenizer_, marks.close);
     }
     if (asked.tools.any()) {
@@ -223,14 +239,20 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
             prompt.form.texts[function.name] = text_parameters(function.parameters);
         }
     }
+    // A thought that the prompt has opened ends before a grammar begins.
+    const ReasoningMarks in_grammar = prompt.form.reasoning.begins_open ? ReasoningMarks() : marks;
+    std::vector<std::string> notes;
+    const auto calls = [&](const ReasoningMarks & thought) {
+        return tool_grammar(chat.form, asked.tools.functions, asked.tools.only_one, thought, &notes);
+    };
+    std::string & grammar = asked.options.sampler.grammar;
     if (asked.tools.must_call) {
-        // A thought that the prompt has opened ends before the grammar begins.
-        const ReasoningMarks in_grammar = prompt.form.reasoning.begins_open ? ReasoningMarks() : marks;
-        std::vector<std::string> notes;
-        PITH_ASSIGN_OR_RETURN(asked.options.sampler.grammar,
-                              tool_grammar(chat.form, asked.tools.functions, asked.tools.only_one, in_grammar, &notes));
-        for (const std::string & note : notes) { log_once(LogLevel::kWarning, note); }
+        PITH_ASSIGN_OR_RETURN(grammar, calls(in_grammar));
+    } else if (asked.tools.any() && asked.options.has_format) {  // what is said has the format; or functions are called
+        PITH_ASSIGN_OR_RETURN(const std::string call, calls({}));
+        grammar = grammar_of_either(grammar, call);
     }
+    for (const std::string & note : notes) { log_once(LogLevel::kWarning, note); }
 
     size_t n_system = 0;
     while (n_system < messages.size() && messages[n_system].role == "system") { ++n_system; }
@@ -271,6 +293,7 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
     job.form = prompt.form;
     job.n_logprobs = options.n_logprobs;
     job.ignore_eos = options.ignore_eos;
+    job.min_tokens = options.min_tokens;
     job.tells_progress = options.stream && options.return_progress;
     job.tells_map = options.stream && options.return_kv_map;
     job.priority = options.priority;
@@ -317,12 +340,12 @@ std::variant<Begun, ApiError> Api::begin(const ApiRequest & request, const std::
         job->prompt = static_cast<int>(&prompt - prompts.data());
         for (int i = 0; i < options.n; ++i) {
             jobs.push_back(*job);
-            if (jobs.back().sampler.seed != SamplerOptions().seed) { jobs.back().sampler.seed += static_cast<uint32_t>(i); }
+            jobs.back().sampler.seed = seed_of_answer(jobs.back().sampler.seed, i);
             begun.n_prompt.push_back(n);
         }
     }
     auto events = std::make_shared<Events>();
-    begun.answers = std::make_unique<PendingAnswers>(generator_, events, jobs.size());
+    begun.answers = std::make_unique<PendingAnswers>(generator_, events, jobs.size(), request.report);
     if (const Status status = generator_.submit(std::move(jobs), events); !status.ok()) { return error_of(status); }
     if (const auto failed = begun.answers->wait_until_accepted(request.gone)) { return error_of(*failed); }
     return begun;

@@ -38,6 +38,7 @@ std::optional<Event> PendingAnswers::next() {
     } else {
         event = events_->pop(kWaitMs);
     }
+    if (const auto * end = event ? std::get_if<AnswerEnd>(&event->what) : nullptr) { report_->add(end->costs); }
     if (event && (std::holds_alternative<AnswerEnd>(event->what) || std::holds_alternative<Failed>(event->what))) { --n_open_; }
     return event;
 }

@@ -17,8 +17,9 @@ namespace pith::serve {
 // The answers to one request, while they come. Whoever lets go of it gives up what has not ended.
 class PendingAnswers {
 public:
-    PendingAnswers(Generator & generator, std::shared_ptr<Events> events, size_t n)
-        : generator_(generator), events_(std::move(events)), n_all_(n), n_open_(n) {}
+    // report: gets what each of them cost.
+    PendingAnswers(Generator & generator, std::shared_ptr<Events> events, size_t n, std::shared_ptr<RequestReport> report)
+        : generator_(generator), events_(std::move(events)), report_(std::move(report)), n_all_(n), n_open_(n) {}
     ~PendingAnswers();
     PendingAnswers(const PendingAnswers &) = delete;
     PendingAnswers & operator=(const PendingAnswers &) = delete;
@@ -34,6 +35,7 @@ public:
 private:
     Generator & generator_;
     std::shared_ptr<Events> events_;
+    std::shared_ptr<RequestReport> report_;
     std::deque<Event> early_;  // what came before all were accepted
     size_t n_all_;
     size_t n_open_;  // that have not ended

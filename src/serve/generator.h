@@ -41,7 +41,8 @@ struct Job {
     SamplerOptions sampler;
     std::vector<std::string> stop;
     AnswerForm form;
-    int n_logprobs = -1;  // -1: none
+    int n_logprobs = -1;     // -1: none
+    int64_t min_tokens = 0;  // before so many the model does not end
     bool ignore_eos = false;
     bool tells_progress = false;
     bool tells_timings = false;  // with every piece

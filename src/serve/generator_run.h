@@ -72,7 +72,7 @@ struct Generator::Run {
 
     Result<int32_t> choose(std::span<const float> logits) {
         std::span<const float> from = logits;
-        if (job.ignore_eos || grammar_waits) {  // behind a thought the answer must come yet
+        if (job.ignore_eos || grammar_waits || n_generated < job.min_tokens) {  // behind a thought the answer must come yet
             changed.assign(logits.begin(), logits.end());
             for (const int32_t token : end_tokens) {
                 changed[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();

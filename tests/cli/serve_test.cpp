@@ -41,6 +41,16 @@ TEST_F(Serve, GivesTheModelTheTemplateThatIsNamed) {
     expect_error(run_pith({"serve", "-m", kModel, "--port", "0", "--chat-template", "lama2"}), 1, {"'llama2'"});
 }
 
+TEST_F(Serve, TakesWhatLlamaServerDoesOfTemplatesThoughtsAndThePage) {
+    ServeProcess server(
+        serve_command({"-m", kModel, "--chat-template", "{{ a }} {{ enable_thinking }}", "--chat-template-kwargs",
+                       R"({"a": 5})", "--reasoning", "off", "--reasoning-format", "deepseek", "--no-webui"}));
+    const Json body = {{"messages", {{{"role", "user"}, {"content", ""}}}}};
+    EXPECT_EQ(post(server.port(), "/apply-template", body).json()["prompt"], "5 False");
+    EXPECT_EQ(get(server.port(), "/").status, 404);
+    expect_error(run_pith({"serve", "-m", kModel, "--port", "0", "--reasoning-format", "loud"}), 2, {"loud"});
+}
+
 TEST_F(Serve, FinishesWhatRunsBeforeItEnds) {
     ServeProcess server(serve_command({"-m", kModel}));
     const Json body = {

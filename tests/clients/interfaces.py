@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""What PyPI's `openai` and `anthropic` read of `pith serve` on a real model: responses, structured answers, tools, errors.
+"""What PyPI's `openai`, `openai-agents` and `anthropic` read of `pith serve` on a real model: responses, structured answers, tools, errors.
 
   interfaces.py URL [WORD…]      only the checks whose names hold one of the words
 
 A line per check; exit 1: something failed.
 """
+import asyncio
 import json
+import os
 import sys
 from typing import Literal
 
-import anthropic
-import openai
-from pydantic import BaseModel, Field
+os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # no network but the server's
+
+import agents  # noqa: E402
+import anthropic  # noqa: E402
+import openai  # noqa: E402
+from pydantic import BaseModel, Field  # noqa: E402
 
 MODEL = "the-model"
 MOST_TOKENS = 200
@@ -129,6 +134,34 @@ def responses_errors(url):
     # Agents know this error in a stream.
     events = list(client(url).responses.create(model=MODEL, input="word " * 9000, stream=True))
     assert events[-1].type == "response.failed" and events[-1].response.error.code == "context_length_exceeded", events[-1]
+
+
+def responses_agents(url):
+    """openai-agents speaks responses unless it is told otherwise."""
+    asked = []
+
+    @agents.function_tool
+    def get_weather(city: str) -> str:
+        """Get the current weather in a city"""
+        asked.append(city)
+        return json.dumps({"temperature_celsius": 31, "sky": "clear"})
+
+    async def run(streamed):
+        connection = openai.AsyncOpenAI(base_url=url + "/v1", api_key="none", max_retries=0, timeout=600)
+        agent = agents.Agent(name="agent", instructions="Call the function once, and then answer the question in a sentence, from its result.",
+                             tools=[get_weather], model=agents.OpenAIResponsesModel(model=MODEL, openai_client=connection),
+                             model_settings=agents.ModelSettings(temperature=0, max_tokens=MOST_TOKENS))
+        if not streamed:
+            return await agents.Runner.run(agent, ASKED, max_turns=3)
+        result = agents.Runner.run_streamed(agent, ASKED, max_turns=3)
+        async for _ in result.stream_events():
+            pass
+        return result
+
+    for streamed in (False, True):
+        asked.clear()
+        answer = asyncio.run(run(streamed)).final_output
+        assert asked and "Paris" in asked[0] and "31" in answer, (streamed, asked, answer)
 
 
 def chat_allowed_tools(url):

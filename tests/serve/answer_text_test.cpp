@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <limits>
+#include <map>
 #include <mutex>
 
 #include "core/items.h"
@@ -150,6 +152,36 @@ TEST(Body, IsUtf8AndAnObject) {
     EXPECT_FALSE(parse_body("[]").ok());
     EXPECT_FALSE(parse_body("{\"a\": 1").ok());
     EXPECT_FALSE(parse_body(std::string(100'000, '[')).ok());  // no stack is used up
+}
+
+TEST(Bodies, WithHalfOfAPairOfUtf16SaySo) {
+    for (const char * half :
+         {R"({"a": "\ud83d"})", R"({"a": "\ud83dx"})", R"({"a": "\ud83d\u0041"})", R"({"a": "\ude00\ud83d"})"}) {
+        const Status status = parse_body(half).status();
+        EXPECT_NE(status.message().find("half of a pair of UTF-16 at byte 7: \\u"), std::string::npos) << status.message();
+    }
+    EXPECT_EQ((*parse_body(R"({"a": "\ud83d\ude00"})"))["a"], "\xF0\x9F\x98\x80");
+    EXPECT_EQ((*parse_body(R"({"a": "\\ud83d"})"))["a"], "\\ud83d") << "no escape: a backslash of its own stands in front";
+    EXPECT_NE(parse_body(R"({"a": 1e999})").status().message().find("too large"), std::string::npos);
+}
+
+TEST(Fields, HoldEveryWholeNumberOf64BitsAndNoOther) {
+    const Json body =
+        Json::parse(R"({"most": 9223372036854775807, "least": -9223372036854775808, "whole": 5.0, "beyond": 9223372036854775808,
+                                      "large": 9223372036854775808.0, "half": 0.5, "huge": 18446744073709551615})");
+    Fields fields(body);
+    constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+    for (const auto & [name, wanted] : std::map<std::string, int64_t>{{"most", kMost}, {"least", kLeast}, {"whole", 5}}) {
+        int64_t number = 0;
+        EXPECT_TRUE(fields.read(name, number, kLeast, kMost).ok()) << name;
+        EXPECT_EQ(number, wanted);
+    }
+    for (const char * name : {"beyond", "large", "half", "huge"}) {
+        int64_t number = 1;
+        EXPECT_FALSE(fields.read(name, number, kLeast, kMost).ok()) << name;
+        EXPECT_EQ(number, 1);
+    }
 }
 
 TEST(KvMaps, TellTheShareOfEachRunOfPositions) {

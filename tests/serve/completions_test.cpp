@@ -194,6 +194,43 @@ TEST_F(Completions, KeepToASchemaAndABias) {
               served_tokenizer().piece(262) + served_tokenizer().piece(262) + served_tokenizer().piece(262));
 }
 
+// -1 is random, and no other: each of these says the same text again, for each of two answers.
+TEST_F(Completions, TakeEverySeedOf64Bits) {
+    for (const char * seed :
+         {"0", "4294967294", "4294967295", "4294967296", "9223372036854775807", "-2", "-9223372036854775808"}) {
+        Json body = {{"prompt", "the"},   {"n", 2}, {"max_tokens", 12}, {"temperature", 1}, {"seed", Json::parse(seed)},
+                     {"ignore_eos", true}};
+        const Json first = serving_->text(body).json();
+        ASSERT_TRUE(first.contains("choices")) << seed << first;
+        const Json again = serving_->text(body).json();
+        for (const size_t i : {0U, 1U}) { EXPECT_EQ(first["choices"][i]["text"], again["choices"][i]["text"]) << seed; }
+    }
+    EXPECT_EQ(serving_->text({{"prompt", "the"}, {"seed", Json::parse("9223372036854775808")}}).status, 400);
+}
+
+TEST_F(Completions, BiasDigitsThatAreATextAsAText) {
+    const auto tokens = *served_tokenizer().encode("5", false, false);
+    Json body = {{"prompt", "the"}, {"max_tokens", 1}, {"temperature", 0}};
+    body["logit_bias"] = Json::array({Json::array({"5", 100})});
+    const std::string said = serving_->text(body).json()["choices"][0]["text"];
+    body["logit_bias"] = Json::array();
+    for (const int32_t token : tokens) { body["logit_bias"].push_back({token, 100}); }
+    EXPECT_EQ(said, serving_->text(body).json()["choices"][0]["text"]);
+    body["logit_bias"] = Json::array({Json::array({5, 100})});
+    EXPECT_NE(said, serving_->text(body).json()["choices"][0]["text"]) << "a number is a token";
+}
+
+TEST_F(Completions, DoNotEndBeforeSoManyTokens) {
+    const int32_t end = served_tokenizer().eos();
+    Json body = {
+        {"prompt", "the"}, {"max_tokens", 20}, {"temperature", 0}, {"logit_bias", Json::array({Json::array({end, 100})})}};
+    EXPECT_EQ(serving_->text(body).json()["usage"]["completion_tokens"], 1);
+    body["min_tokens"] = 7;
+    EXPECT_EQ(serving_->text(body).json()["usage"]["completion_tokens"], 8) << "the one that ends it counts";
+    body["typical"] = "x";
+    EXPECT_EQ(serving_->text(body).json()["error"]["param"], "typical");
+}
+
 // As it was asked for: in a chunk of its own, or, as in llama-server, in the last one.
 TEST_F(Completions, TellTheUsageOfATextsStreamOnce) {
     Json body = {{"prompt", {kPrompt, "the sky"}}, {"n", 2}, {"max_tokens", 5}, {"temperature", 0}, {"ignore_eos", true}};
@@ -285,6 +322,29 @@ TEST_F(Completions, CallAFunctionThatTheyMust) {
     EXPECT_EQ(serving_->chat(body).status, 200);
     const Json prompt = post(serving_->port(), "/apply-template", {{"messages", body["messages"]}, {"tools", kTools}}).json();
     EXPECT_NE(prompt["prompt"].get<std::string>().find("```tool_output\ndry"), std::string::npos) << prompt;
+}
+
+// A format is of what is said: functions may be called instead.
+TEST_F(Completions, CallFunctionsBesideAFormat) {
+    const Json schema = {
+        {"type", "object"}, {"properties", {{"a", {{"enum", {1}}}}}}, {"required", {"a"}}, {"additionalProperties", false}};
+    Json body = {{"messages", said_by("What will the weather be?")},
+                 {"max_tokens", 300},
+                 {"temperature", 0},
+                 {"tools", kTools},
+                 {"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", schema}}}}}};
+    const auto answer = [&body](const std::string & liked) {  // by the first letter of what it writes
+        body["logit_bias"] = Json::array({Json::array({liked, 50})});
+        return serving_->chat(body).json()["choices"][0];
+    };
+    const Json said = answer("{");
+    EXPECT_EQ(Json::parse(said["message"]["content"].get<std::string>(), nullptr, false), Json({{"a", 1}})) << said;
+    const Json called = answer("`");
+    ASSERT_EQ(called["finish_reason"], "tool_calls") << called;
+    const std::string name = called["message"]["tool_calls"][0]["function"]["name"];
+    EXPECT_TRUE(name == "weather" || name == "time");
+    body["tool_choice"] = "required";
+    EXPECT_EQ(answer("{")["finish_reason"], "tool_calls");
 }
 
 // A grammar makes the model write what real ones do: the reference model was never shown a function.

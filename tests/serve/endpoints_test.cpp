@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <regex>
 #include <sstream>
@@ -221,6 +222,56 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
         EXPECT_TRUE(answer.json()["error"].is_string()) << answer.body;
     }
     EXPECT_EQ(get(port, "/health").status, 200);
+}
+
+TEST_F(Endpoints, TellALineForEachRequest) {
+    static std::mutex mutex;
+    static std::vector<std::string> lines;
+    lines.clear();
+    ServingOptions options;
+    options.api.keys = {"k"};
+    options.api.tell_request = [](std::string_view line) {
+        const std::lock_guard lock(mutex);
+        lines.emplace_back(line);
+    };
+    const std::string key = "X-Api-Key: k\r\n";
+    {
+        const Serving serving(options);
+        const int port = serving.port();
+        const Json body = {{"messages", said_by("x")}, {"max_tokens", 2}, {"ignore_eos", true}};
+        Json stream = body;
+        stream["stream"] = true;
+        post(port, "/v1/chat/completions", body, key);
+        post(port, "/v1/messages", stream, key);
+        post(port, "/v1/nothing", body, key);
+        post(port, "/v1/models", body);
+        get(port, "/health");
+        get(port, "/metrics", key);
+    }
+    const std::lock_guard lock(mutex);
+    ASSERT_EQ(lines.size(), 4U);
+    const std::string costs = R"(: \d+ tokens \(\d+ cached\), 2 generated, \d+\.\d{3} s)";
+    EXPECT_TRUE(std::regex_match(lines[0], std::regex("POST /v1/chat/completions 200" + costs))) << lines[0];
+    EXPECT_TRUE(std::regex_match(lines[1], std::regex("POST /v1/messages 200" + costs))) << lines[1];
+    EXPECT_TRUE(std::regex_match(lines[2], std::regex(R"(POST /v1/nothing 404: \d+\.\d{3} s)"))) << lines[2];
+    EXPECT_TRUE(std::regex_match(lines[3], std::regex(R"(POST /v1/models 401: \d+\.\d{3} s)"))) << lines[3];
+}
+
+TEST(RequestReports, ShowNothingOfAPathThatMovesACursor) {
+    serve::RequestReport report;
+    report.method = "POST";
+    report.path = "/a\x1B[2Jb" + std::string(500, 'c');
+    report.status = 404;
+    const std::string line = report.line();
+    EXPECT_TRUE(line.starts_with("POST /a?[2Jbccc")) << line;
+    EXPECT_LT(line.size(), 150U);
+}
+
+TEST_F(Endpoints, HaveNoPageWhereNobodyWantsOne) {
+    ServingOptions options;
+    options.api.has_page = false;
+    const Serving serving(options);
+    for (const char * path : {"/", "/page.js", "/page.css"}) { EXPECT_EQ(get(serving.port(), path).status, 404) << path; }
 }
 
 // OpenAI's form says which field it was, whoever found it: the server, or the library that reads the prompt.

@@ -37,9 +37,8 @@ protected:
     }
 
     // With a template that opens a thought, or one that leaves that to the model.
-    Serving & serve(bool opens) {
+    Serving & serve(bool opens, ServingOptions options = {}) {
         EXPECT_TRUE(tokenizer_->set_chat_template(kChat + "{# <think></think> #}" + (opens ? "<think>\n" : "")).ok());
-        ServingOptions options;
         options.tokenizer = tokenizer_.get();
         serving_ = std::make_unique<Serving>(options);
         return *serving_;
@@ -112,6 +111,35 @@ TEST_F(Thoughts, AreClosedByTheVocabularysTokenAlone) {
         EXPECT_EQ(message["reasoning_content"], "a</think>b") << message;
         EXPECT_EQ(message["content"], "c</think>d") << message;
     }
+}
+
+// What the server was started with, where a request says nothing.
+TEST_F(Thoughts, AreToldAsTheServerSays) {
+    Json body = {{"messages", said_by("x")},
+                 {"temperature", 0},
+                 {"grammar", "root ::= \"<think>a\" <[" + std::to_string(close_) + "]> \"b\""}};
+    const auto said = [&](const ServingOptions & options) {
+        return serve(false, options).chat(body).json()["choices"][0]["message"];
+    };
+    ServingOptions options;
+    EXPECT_EQ(said(options), (Json{{"role", "assistant"}, {"content", "b"}, {"reasoning_content", "a"}}));
+    options.api.defaults.hides_reasoning = true;
+    EXPECT_EQ(said(options), (Json{{"role", "assistant"}, {"content", "b"}}));
+    options.api.defaults.hides_reasoning = false;
+    options.api.defaults.tells_reasoning = false;
+    EXPECT_EQ(said(options)["content"].get<std::string>().substr(0, 8), "<think>a");
+    body["reasoning_format"] = "auto";
+    EXPECT_EQ(said(options)["reasoning_content"], "a");
+}
+
+TEST_F(Thoughts, AreSwitchedOffByTheServersVariables) {
+    ServingOptions options;
+    options.tokenizer = tokenizer_.get();
+    ASSERT_TRUE(tokenizer_->set_chat_template("{{ enable_thinking }} {{ a }} {{ b }}").ok());
+    options.api.chat = {.variables = R"({"a": 1, "b": 2})", .reasoning = Reasoning::kOff};
+    const Serving serving(options);
+    const Json body = {{"messages", said_by("")}, {"chat_template_kwargs", {{"b", 3}}}};
+    EXPECT_EQ(post(serving.port(), "/apply-template", body).json()["prompt"], "False 1 3");
 }
 
 }  // namespace

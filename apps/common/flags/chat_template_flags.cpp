@@ -34,6 +34,13 @@ void ChatTemplateFlags::stay_with(const std::string & saved_template, const Toke
     if (!names_one && !saved_template.empty() && saved_template != tokenizer.chat_template()) { name_or_text = saved_template; }
 }
 
+ChatOptions ChatTemplateFlags::options() const {
+    ChatOptions options;
+    options.variables = variables;
+    options.reasoning = reasoning == "on" ? Reasoning::kOn : reasoning == "off" ? Reasoning::kOff : Reasoning::kAuto;
+    return options;
+}
+
 Status ChatTemplateFlags::give(Tokenizer & tokenizer) const {
     if (!any()) { return {}; }
     std::string source = name_or_text;
@@ -43,9 +50,7 @@ Status ChatTemplateFlags::give(Tokenizer & tokenizer) const {
             return {ErrorCode::kInvalidArgument, "--chat-template-file '" + file + "' holds no Jinja"};
         }
     }
-    ChatOptions options;
-    options.variables = variables;
-    options.reasoning = reasoning == "on" ? Reasoning::kOn : reasoning == "off" ? Reasoning::kOff : Reasoning::kAuto;
+    ChatOptions options = this->options();
     if (!tools.empty()) { PITH_ASSIGN_OR_RETURN(options.tools, read_text(tools)); }
     PITH_RETURN_IF_ERROR(tokenizer.set_chat_template(source, options));
     if (!tokenizer.has_chat_template()) {

@@ -22,6 +22,7 @@ struct ChatTemplateFlags {
     bool any() const;                          // that need a template
     // Behind a saved text its template goes on, unless another is named. Empty: what it was is not known.
     void stay_with(const std::string & saved_template, const Tokenizer & tokenizer);
+    ChatOptions options() const;  // variables and reasoning
     // Gives the tokenizer the template and what it is rendered with.
     // Errors: kInvalidArgument: names the option; kNotFound, kIo; kUnsupported: tools that the template does not show.
     Status give(Tokenizer & tokenizer) const;

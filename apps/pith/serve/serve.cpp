@@ -74,6 +74,11 @@ void log_to_stderr(LogLevel level, std::string_view line) {
     if (level >= LogLevel::kWarning) { warn(line); }
 }
 
+// Of many threads; one call writes one line.
+void tell_request(std::string_view line) {
+    std::fprintf(stderr, "pith: %.*s\n", static_cast<int>(line.size()), line.data());
+}
+
 bool is_this_machine(const std::string & host) {
     return host.starts_with("127.") || host == "localhost" || host == "::1";
 }
@@ -107,6 +112,9 @@ int serve_command(ServeFlags flags, bool is_verbose) {
     api_options.n_context = options->max_context > 0 ? options->max_context : model->info().n_ctx_train;
     api_options.defaults.sampler = *sampler;
     api_options.defaults.max_tokens = flags.n_predict;
+    api_options.defaults.tells_reasoning = flags.chat_template.reasoning_format != "none";
+    api_options.defaults.hides_reasoning = flags.chat_template.hides_reasoning();
+    api_options.chat = flags.chat_template.options();
     api_options.defaults.timeout_s = flags.request_timeout_s;
     api_options.session = *options;
     // For requests whose policy reads again. Where the template has no place for them, the text alone does.
@@ -117,6 +125,8 @@ int serve_command(ServeFlags flags, bool is_verbose) {
     api_options.owners = flags.owners(*keys);
     api_options.caches = !flags.cache_dir.empty() || flags.cache_ram_mib != 0;
     api_options.tells_slots = !flags.no_slots;
+    api_options.has_page = !flags.no_page;
+    api_options.tell_request = tell_request;
     api_options.defaults.may_prioritize = flags.priorities;
     if (flags.no_pin_system) { api_options.defaults.pin_system = serve::PinSystem::kNo; }
 

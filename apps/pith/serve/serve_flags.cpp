@@ -51,6 +51,7 @@ void ServeFlags::add_to(CLI::App & command) {
             "Seconds that SIGTERM leaves to what runs and waits; what has been said then is the answer; -1: no limit");
     serving("--max-connections", http.most_connections, "Connections at a time at most");
     serving("--max-body", most_body_mib, "Largest body of a request, in MiB");
+    command.add_flag("--no-webui,--no-ui", no_page, "No page at /")->group("Serving");
     command.add_flag("--no-slots", no_slots, "Do not tell at /slots what runs")->group("Serving");
     command
         .add_flag("--no-pin-system", no_pin_system,
@@ -59,6 +60,17 @@ void ServeFlags::add_to(CLI::App & command) {
     add(command, option("--n-predict"), n_predict, "Tokens of an answer that gives no limit; -1: until the model ends")
         ->capture_default_str();
     chat_template.add_template_to(command);
+    add(command, option("--chat-template-kwargs"), chat_template.variables);
+    const auto one_of = [&](const OptionRow & row, std::string & value, const std::string & more, const std::string & help) {
+        auto words = choices_of(row);
+        if (!more.empty()) { words.push_back(more); }
+        add(command, row, value, help)->check(CLI::IsMember(words))->capture_default_str();
+    };
+    one_of(option("--reasoning"), chat_template.reasoning, "", "");
+    one_of(
+        option("--reasoning-format"), chat_template.reasoning_format, "deepseek",
+        "What becomes of marked thoughts, where a request does not say: auto or deepseek (told apart), hide, none (part of the "
+        "answer, as written)");
     session.add_to(command, "auto", "");
     session.add_tolerance_to(command);
     sampler.add_to(command);

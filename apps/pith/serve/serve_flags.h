@@ -35,6 +35,7 @@ struct ServeFlags {
     double request_timeout_s = 0;
     double shutdown_timeout_s = 25;  // less than the 30 that Kubernetes gives before it kills; below 0: no limit
     bool no_slots = false;
+    bool no_page = false;
     bool no_pin_system = false;
     bool priorities = false;
 

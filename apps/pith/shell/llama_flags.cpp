@@ -23,7 +23,7 @@ constexpr TakenFlags kTaken[] = {
     {"-lm --load-mode", "auto mmap"},
     {"-np --parallel", "1", kChat},
     {"-cb --cont-batching", "", kRun},
-    {"-cb --cont-batching --slots --metrics --no-ui --no-webui", "", kServe},
+    {"-cb --cont-batching --slots --metrics", "", kServe},
     {"--keep", "0"},
     {"-lv --verbosity --log-verbosity", "0 1 2 3"},
     {"--jinja", ""},

@@ -27,6 +27,7 @@ constexpr NumberField kNumbers[] = {
     {"top_p", &SamplerOptions::top_p},
     {"min_p", &SamplerOptions::min_p},
     {"typical_p", &SamplerOptions::typical_p},
+    {"typical", &SamplerOptions::typical_p},
     {"top_n_sigma", &SamplerOptions::top_n_sigma},
     {"xtc_probability", &SamplerOptions::xtc_probability},
     {"xtc_threshold", &SamplerOptions::xtc_threshold},
@@ -54,6 +55,15 @@ constexpr WholeNumberField kWholeNumbers[] = {
     {"mirostat", &SamplerOptions::mirostat, 0, 2},
 };
 
+// -1 is a random one, and no other is. Those of more than 32 bits are mixed into these.
+uint32_t sampler_seed(int64_t seed) {
+    const uint32_t random = SamplerOptions().seed;
+    if (seed == -1) { return random; }
+    const auto bits = static_cast<uint64_t>(seed);
+    const uint32_t mixed = static_cast<uint32_t>(bits) ^ (static_cast<uint32_t>(bits >> 32U) * 0x9E3779B1U);
+    return mixed != random ? mixed : random - 1;
+}
+
 Status read_sampler(Fields & fields, SamplerOptions & s) {
     for (const auto & [name, value] : kNumbers) { PITH_RETURN_IF_ERROR(fields.read(name, s.*value)); }
     for (const auto & [name, value, low, high] : kWholeNumbers) {
@@ -62,8 +72,8 @@ Status read_sampler(Fields & fields, SamplerOptions & s) {
     PITH_RETURN_IF_ERROR(fields.read("dry_sequence_breakers", s.dry_breakers));
     PITH_RETURN_IF_ERROR(check_texts("dry_sequence_breakers", s.dry_breakers));
     int64_t seed = -1;
-    PITH_RETURN_IF_ERROR(fields.read("seed", seed, std::numeric_limits<int64_t>::min(), int64_t{1} << 62));
-    if (fields.has("seed")) { s.seed = static_cast<uint32_t>(seed); }  // of -1 that is SamplerOptions' random one
+    PITH_RETURN_IF_ERROR(fields.read("seed", seed, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()));
+    if (fields.has("seed")) { s.seed = sampler_seed(seed); }
     const Json * samplers = fields.find("samplers");
     if (samplers != nullptr) {
         return {
@@ -73,8 +83,8 @@ Status read_sampler(Fields & fields, SamplerOptions & s) {
     return {};
 }
 
-// A token's number, or a text: all its tokens.
-Status add_bias(const std::string & key, const Json & value, const Tokenizer & tokenizer, SamplerOptions & s) {
+// A token's number, or a text: all its tokens. is_text: digits are a text, too.
+Status add_bias(const std::string & key, const Json & value, bool is_text, const Tokenizer & tokenizer, SamplerOptions & s) {
     float bias = 0;
     if (value.is_number()) {
         bias = value.get<float>();
@@ -84,7 +94,7 @@ Status add_bias(const std::string & key, const Json & value, const Tokenizer & t
         return wrong_field("logit_bias", value, "numbers (false: never)");
     }
     int32_t token = 0;
-    if (parse_integer(key, token)) {
+    if (!is_text && parse_integer(key, token)) {
         if (token < 0 || token >= tokenizer.n_vocab()) {
             return wrong(field("logit_bias") + " has token " + key + ": the vocabulary has 0 to " +
                          std::to_string(tokenizer.n_vocab() - 1));
@@ -102,7 +112,7 @@ Status read_bias(Fields & fields, const Tokenizer & tokenizer, SamplerOptions & 
     const Json * bias = fields.find("logit_bias");
     if (bias == nullptr) { return {}; }
     if (bias->is_object()) {
-        for (const auto & [key, value] : bias->items()) { PITH_RETURN_IF_ERROR(add_bias(key, value, tokenizer, s)); }
+        for (const auto & [key, value] : bias->items()) { PITH_RETURN_IF_ERROR(add_bias(key, value, false, tokenizer, s)); }
         return {};
     }
     const std::string wanted = "an object of tokens and numbers";
@@ -112,7 +122,7 @@ Status read_bias(Fields & fields, const Tokenizer & tokenizer, SamplerOptions & 
             return wrong_field("logit_bias", pair, wanted);
         }
         const std::string key = pair[0].is_string() ? pair[0].get<std::string>() : std::to_string(pair[0].get<int64_t>());
-        PITH_RETURN_IF_ERROR(add_bias(key, pair[1], tokenizer, s));
+        PITH_RETURN_IF_ERROR(add_bias(key, pair[1], pair[0].is_string(), tokenizer, s));
     }
     return {};
 }
@@ -125,17 +135,18 @@ Status check_biases(const SamplerOptions & s, const Tokenizer & tokenizer) {
 }
 
 // One form at most: a grammar, a schema, or a response_format.
-Status read_format(Fields & fields, SamplerOptions & s) {
+Status read_format(Fields & fields, CompletionOptions & options) {
     int n_given = 0;
     std::string grammar;
     PITH_RETURN_IF_ERROR(fields.read("grammar", grammar));
     if (!grammar.empty()) {
-        s.grammar = grammar;
+        options.sampler.grammar = grammar;
+        options.has_format = false;
         ++n_given;
     }
     const auto take_schema = [&](const Json & schema, const std::string & name) -> Status {
         ++n_given;
-        return follow_schema(schema, name, s);
+        return follow_schema(schema, name, options);
     };
     if (const Json * schema = fields.find("json_schema")) { PITH_RETURN_IF_ERROR(take_schema(*schema, "json_schema")); }
     const Json * format = fields.find("response_format");
@@ -224,6 +235,7 @@ Status read_limits(Fields & fields, CompletionOptions & options) {
     PITH_RETURN_IF_ERROR(fields.read("n_predict", options.max_tokens, -1, kMostInt));
     PITH_RETURN_IF_ERROR(fields.read("max_tokens", options.max_tokens, -1, kMostInt));
     PITH_RETURN_IF_ERROR(fields.read("max_completion_tokens", options.max_tokens, -1, kMostInt));
+    PITH_RETURN_IF_ERROR(fields.read("min_tokens", options.min_tokens, 0, kMostInt));
     PITH_RETURN_IF_ERROR(fields.read("n", options.n, 1, kMostChoices));
     PITH_RETURN_IF_ERROR(fields.read("ignore_eos", options.ignore_eos));
     PITH_RETURN_IF_ERROR(fields.read("stop", options.stop));
@@ -287,15 +299,22 @@ Status check_refused(Fields & fields) {
 
 }  // namespace
 
-Status follow_schema(const Json & schema, const std::string & name, SamplerOptions & sampler) {
+Status follow_schema(const Json & schema, const std::string & name, CompletionOptions & options) {
     if (!schema.is_object() && !schema.is_boolean()) { return wrong_field(name, schema, "a JSON schema"); }
     auto made = grammar_of_json_schema(dump(schema));
     if (!made.ok()) { return wrong(field(name) + ": " + made.status().message()); }
-    sampler.grammar = std::move(*made);
+    options.sampler.grammar = std::move(*made);
+    options.has_format = true;
     return {};
 }
 
-Status follow_format(Fields & fields, const Json & format, const std::string & name, SamplerOptions & sampler) {
+Status check_one_form(const ChatRequest & request) {
+    const CompletionOptions & options = request.options;
+    if (!request.tools.must_call || options.has_format || options.sampler.grammar.empty()) { return {}; }
+    return wrong(field("tool_choice") + " asks for a call, and a grammar for something else: give one of them");
+}
+
+Status follow_format(Fields & fields, const Json & format, const std::string & name, CompletionOptions & options) {
     if (!format.is_object()) { return wrong_field(name, format, "an object with a type"); }
     Fields inner(format);
     std::string type;
@@ -308,9 +327,9 @@ Status follow_format(Fields & fields, const Json & format, const std::string & n
         if (fields.has(other)) { return wrong(field(name) + " and '" + other + "': give one of them, an answer has one form"); }
     }
     const Json * schema = inner.find("schema");
-    if (schema != nullptr) { return follow_schema(*schema, name, sampler); }
+    if (schema != nullptr) { return follow_schema(*schema, name, options); }
     if (type == "json_schema") { return wrong(field(name) + " has no schema"); }
-    return follow_schema({{"type", "object"}}, name, sampler);
+    return follow_schema({{"type", "object"}}, name, options);
 }
 
 Status check_texts(std::string_view name, const std::vector<std::string> & texts) {
@@ -333,7 +352,7 @@ Status read_options(Fields & fields, const Tokenizer & tokenizer, CompletionOpti
     PITH_RETURN_IF_ERROR(read_sampler(fields, options.sampler));
     PITH_RETURN_IF_ERROR(read_bias(fields, tokenizer, options.sampler));
     PITH_RETURN_IF_ERROR(check_biases(options.sampler, tokenizer));
-    PITH_RETURN_IF_ERROR(read_format(fields, options.sampler));
+    PITH_RETURN_IF_ERROR(read_format(fields, options));
     PITH_RETURN_IF_ERROR(read_cache(fields, options));
     PITH_RETURN_IF_ERROR(check_refused(fields));
     for (const std::string_view name : kHarmless) { fields.find(name); }

@@ -13,11 +13,13 @@ Status check_texts(std::string_view name, const std::vector<std::string> & texts
 
 // The answer is a JSON value that fits the schema.   name: the field that holds it.
 // Errors: kInvalidArgument: no schema; a keyword that is not understood.
-Status follow_schema(const Json & schema, const std::string & name, SamplerOptions & sampler);
+Status follow_schema(const Json & schema, const std::string & name, CompletionOptions & options);
 // The answer has the form that `format` asks for: {"type": "text"}, "json_object", or "json_schema" with a "schema" beside it.
 // name: the field that holds it. Errors: kInvalidArgument: another type; a form beside `grammar` or `json_schema` of the same
 // request; those of follow_schema().
-Status follow_format(Fields & fields, const Json & format, const std::string & name, SamplerOptions & sampler);
+Status follow_format(Fields & fields, const Json & format, const std::string & name, CompletionOptions & options);
+// A call that must be made and a grammar of the client's own exclude each other. Errors: kInvalidArgument.
+Status check_one_form(const ChatRequest & request);
 
 // Sets in `options` what the request's body gives, and leaves the rest as it is. Call it after all other fields have been read:
 // it refuses names that nobody has read, as misspelt.

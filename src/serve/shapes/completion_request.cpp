@@ -19,12 +19,14 @@ Status read_template_fields(Fields & fields, ChatRequest & request) {
     }
     PITH_RETURN_IF_ERROR(fields.read("reasoning_effort", request.effort));
     if (!variables.empty()) { request.variables = dump(variables); }
-    std::string format = "auto";
+    std::string format;
     PITH_RETURN_IF_ERROR(fields.read("reasoning_format", format));
+    if (format.empty()) { return {}; }
     if (format != "auto" && format != "none" && format != "deepseek") {
         return wrong_field("reasoning_format", format, "auto, deepseek or none");
     }
-    request.tells_reasoning = format != "none";
+    request.options.tells_reasoning = format != "none";
+    request.options.hides_reasoning = false;
     return {};
 }
 
@@ -157,9 +159,7 @@ Result<ChatRequest> parse_chat_request(const Json & body, const CompletionOption
     if (n_top > 0 && !wants_logprobs) { return wrong(field("top_logprobs") + " needs 'logprobs': true"); }
     if (wants_logprobs) { request.options.n_logprobs = n_top; }
     PITH_RETURN_IF_ERROR(read_options(fields, tokenizer, request.options));
-    if (request.tools.must_call && !request.options.sampler.grammar.empty()) {
-        return wrong(field("tool_choice") + " asks for a call, and a grammar or a format for something else: give one of them");
-    }
+    PITH_RETURN_IF_ERROR(check_one_form(request));
     return request;
 }
 

@@ -33,7 +33,9 @@ enum class PinSystem {
 // What both have in common.
 struct CompletionOptions {
     SamplerOptions sampler;
+    bool has_format = false;        // the grammar is that of a format: what the answer says has it, and calls have their own
     int64_t max_tokens = -1;        // -1: until the model ends or the context is full
+    int64_t min_tokens = 0;         // before so many the model does not end
     std::vector<std::string> stop;  // texts that end an answer, and are no part of it
     int n = 1;                      // answers to each prompt
     int n_logprobs = -1;            // log-probabilities of each token, and of so many likeliest ones; -1: none
@@ -47,6 +49,8 @@ struct CompletionOptions {
     bool cache_prompt = true;        // what was kept of an earlier prompt may serve this one
     bool may_prioritize = false;     // the server's alone: whether requests may name a priority
     int priority = 0;                // lower first
+    bool tells_reasoning = true;     // thoughts apart from what is said
+    bool hides_reasoning = false;    // or not at all
     std::optional<PolicyChoice> kv_policy;
     std::optional<Budget> kv_budget;
     std::optional<double> kv_tolerance;
@@ -61,10 +65,9 @@ struct ChatRequest {
     std::vector<ChatMessage> messages;
     std::vector<std::string> places;  // of each in the body: "messages[0]"
     ToolsRequest tools;
-    std::string variables;        // of the template, as ChatOptions::variables
-    std::string effort;           // how much the model should think, where its template asks for that; "none": not at all
-    bool continues = true;        // where the last message is the assistant's, the answer goes on with it
-    bool tells_reasoning = true;  // thoughts apart from what is said
+    std::string variables;  // of the template, as ChatOptions::variables
+    std::string effort;     // how much the model should think, where its template asks for that; "none": not at all
+    bool continues = true;  // where the last message is the assistant's, the answer goes on with it
 };
 
 using TextPrompt = std::variant<std::string, std::vector<int32_t>>;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 
 #include "core/text.h"
 
@@ -23,6 +25,20 @@ std::string shown(const Json & value) {
     while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80U) { text.pop_back(); }
     if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0U) { text.pop_back(); }
     return text + "…";
+}
+
+// 5, and 5.0, too. Nothing: no whole number, or none of 64 bits.
+std::optional<int64_t> whole_number(const Json & value) {
+    constexpr double kBeyond = 9223372036854775808.0;  // 2^63, which no int64_t is
+    if (value.is_number_unsigned()) {
+        const auto number = value.get<uint64_t>();
+        return number <= INT64_MAX ? std::optional(static_cast<int64_t>(number)) : std::nullopt;
+    }
+    if (value.is_number_integer()) { return value.get<int64_t>(); }
+    if (!value.is_number_float()) { return {}; }
+    const auto number = value.get<double>();
+    if (std::floor(number) != number || number < -kBeyond || number >= kBeyond) { return {}; }
+    return static_cast<int64_t>(number);
 }
 
 }  // namespace
@@ -73,14 +89,11 @@ Status Fields::read(std::string_view name, std::string & value) {
 Status Fields::read(std::string_view name, int64_t & value, int64_t low, int64_t high) {
     const Json * field = find(name);
     if (field == nullptr) { return {}; }
-    const std::string wanted = "a whole number from " + std::to_string(low) + " to " + std::to_string(high);
-    double number = 0;
-    if (field->is_number()) { number = field->get<double>(); }
-    const bool whole = field->is_number() && std::floor(number) == number;
-    if (!whole || number < static_cast<double>(low) || number > static_cast<double>(high)) {
-        return wrong_field(name, *field, wanted);
+    const std::optional<int64_t> number = whole_number(*field);
+    if (!number || *number < low || *number > high) {
+        return wrong_field(name, *field, "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
     }
-    value = field->is_number_float() ? static_cast<int64_t>(number) : field->get<int64_t>();
+    value = *number;
     return {};
 }
 

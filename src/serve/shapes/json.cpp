@@ -1,6 +1,10 @@
 // json.cpp - bodies are checked before the JSON library sees them. Stage: serve.
 #include "serve/shapes/json.h"
 
+#include <charconv>
+#include <cstdint>
+#include <optional>
+
 #include "core/json_syntax.h"
 #include "text/utf8.h"
 
@@ -9,6 +13,31 @@ namespace {
 
 // Far more than messages, functions and biases of all tokens are, and than a context has tokens; together some 50 MB.
 constexpr JsonLimits kLimits{.most_values = int64_t{1} << 18, .most_numbers = int64_t{1} << 21};
+
+// The four hexadecimal digits behind "\\u"; nothing: there are none.
+std::optional<uint32_t> code_unit(std::string_view text, size_t at) {
+    uint32_t unit = 0;
+    if (at + 6 > text.size() || text.substr(at, 2) != "\\u") { return {}; }
+    const auto [end, error] = std::from_chars(text.data() + at + 2, text.data() + at + 6, unit, 16);
+    return error == std::errc() && end == text.data() + at + 6 ? std::optional(unit) : std::nullopt;
+}
+
+// Where half of a pair of UTF-16 stands by itself. REQUIRES: JSON.
+std::optional<size_t> lone_surrogate(std::string_view body) {
+    constexpr auto is_first = [](uint32_t unit) { return unit >= 0xD800 && unit < 0xDC00; };
+    constexpr auto is_second = [](uint32_t unit) { return unit >= 0xDC00 && unit < 0xE000; };
+    for (size_t at = body.find('\\'); at != std::string_view::npos; at = body.find('\\', at)) {
+        const auto unit = code_unit(body, at);
+        if (!unit) {
+            at += 2;
+            continue;
+        }
+        const auto next = code_unit(body, at + 6);
+        if (is_second(*unit) || (is_first(*unit) && !(next && is_second(*next)))) { return at; }
+        at += is_first(*unit) ? 12 : 6;
+    }
+    return {};
+}
 
 }  // namespace
 
@@ -28,6 +57,10 @@ Result<Json> parse_body(std::string_view body) {
     }
     if (const std::string problem = json_problem(body, kLimits); !problem.empty()) {
         return {ErrorCode::kInvalidArgument, "the body is not JSON: " + problem};
+    }
+    if (const auto at = lone_surrogate(body)) {
+        return {ErrorCode::kInvalidArgument, "the body has half of a pair of UTF-16 at byte " + std::to_string(*at) + ": " +
+                                                 std::string(body.substr(*at, 6)) + " stands for no character by itself"};
     }
     Json value = Json::parse(body, nullptr, /*allow_exceptions=*/false);
     if (value.is_discarded()) { return {ErrorCode::kInvalidArgument, "the body holds a number that is too large"}; }

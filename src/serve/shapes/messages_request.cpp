@@ -199,7 +199,7 @@ Status read_output_config(Fields & fields, ChatRequest & request) {
 }
 
 // output_config.format, or output_format as it was called first.
-Status follow_output_format(Fields & fields, SamplerOptions & sampler) {
+Status follow_output_format(Fields & fields, CompletionOptions & options) {
     const Json * config = fields.find("output_config");
     const Json * older = fields.find("output_format");
     const Json * format =
@@ -207,8 +207,8 @@ Status follow_output_format(Fields & fields, SamplerOptions & sampler) {
     if (format != nullptr && older != nullptr) {
         return wrong(field("output_format") + " and 'output_config.format': give one of them");
     }
-    if (format != nullptr) { return follow_format(fields, *format, "output_config.format", sampler); }
-    return older != nullptr ? follow_format(fields, *older, "output_format", sampler) : Status();
+    if (format != nullptr) { return follow_format(fields, *format, "output_config.format", options); }
+    return older != nullptr ? follow_format(fields, *older, "output_format", options) : Status();
 }
 
 Status read_messages_fields(Fields & fields, ChatRequest & request) {
@@ -263,11 +263,9 @@ Result<ChatRequest> parse_messages_request(const Json & body, const CompletionOp
     }
     std::vector<std::string> stops;
     PITH_RETURN_IF_ERROR(fields.read("stop_sequences", stops));
-    PITH_RETURN_IF_ERROR(follow_output_format(fields, request.options.sampler));
+    PITH_RETURN_IF_ERROR(follow_output_format(fields, request.options));
     PITH_RETURN_IF_ERROR(read_options(fields, tokenizer, request.options));
-    if (request.tools.must_call && !request.options.sampler.grammar.empty()) {
-        return wrong(field("tool_choice") + " asks for a call, and a grammar or a format for something else: give one of them");
-    }
+    PITH_RETURN_IF_ERROR(check_one_form(request));
     std::ranges::copy_if(stops, std::back_inserter(request.options.stop),
                          [](const std::string & text) { return !text.empty(); });
     PITH_RETURN_IF_ERROR(check_texts("stop_sequences", request.options.stop));

@@ -217,7 +217,7 @@ Result<ResponsesRequest> parse_responses_request(const Json & body, const Comple
         if (!text->is_object()) { return wrong_field("text", *text, "an object with a format"); }
         Fields inner(*text);
         if (const Json * format = inner.find("format")) {
-            PITH_RETURN_IF_ERROR(follow_format(fields, *format, "text.format", chat.options.sampler));
+            PITH_RETURN_IF_ERROR(follow_format(fields, *format, "text.format", chat.options));
         }
     }
     if (const Json * stored = fields.find("store"); stored != nullptr && !stored->is_boolean()) {
@@ -229,9 +229,7 @@ Result<ResponsesRequest> parse_responses_request(const Json & body, const Comple
     PITH_RETURN_IF_ERROR(read_options(fields, tokenizer, chat.options));
     if (most > 0) { chat.options.max_tokens = most; }
     chat.options.n = 1;
-    if (chat.tools.must_call && !chat.options.sampler.grammar.empty()) {
-        return wrong(field("tool_choice") + " asks for a call, and a grammar or a format for something else: give one of them");
-    }
+    PITH_RETURN_IF_ERROR(check_one_form(chat));
     request.told = told_again(fields, request);
     return request;
 }
