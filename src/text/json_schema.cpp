@@ -34,7 +34,7 @@ array ::= "[" ws (value (ws "," ws value)*)? ws "]"
 constexpr size_t kMostSchemaBytes = size_t{1} << 20;
 
 Result<std::string> rules_of(std::string_view schema, const std::string & first, const std::string & prefix,
-                             std::vector<std::string> * notes) {
+                             RegularTexts & texts, std::vector<std::string> * notes) {
     if (const std::string problem = json_problem(schema); !problem.empty()) {
         return {ErrorCode::kInvalidArgument, "the JSON schema is no JSON: " + problem};
     }
@@ -47,7 +47,7 @@ Result<std::string> rules_of(std::string_view schema, const std::string & first,
         return {ErrorCode::kInvalidArgument, "the JSON schema has a number that is too large, or text that is not UTF-8"};
     }
     try {
-        return schema_rules(document, first, prefix, notes);
+        return schema_rules(document, first, prefix, texts, notes);
     } catch (const SchemaJson::exception &) {
         return {ErrorCode::kInvalidArgument,
                 "the JSON schema cannot be read: a keyword holds something else than JSON Schema says; correct it, or send a "
@@ -70,8 +70,9 @@ std::string grammar_literal(std::string_view text) {
     return out + "\"";
 }
 
-Result<std::string> json_schema_rules(std::string_view schema, const std::string & name, std::vector<std::string> * notes) {
-    return rules_of(schema, name, name + '-', notes);
+Result<std::string> json_schema_rules(std::string_view schema, const std::string & name, RegularTexts & texts,
+                                      std::vector<std::string> * notes) {
+    return rules_of(schema, name, name + '-', texts, notes);
 }
 
 std::string_view json_grammar_basics() {
@@ -80,7 +81,8 @@ std::string_view json_grammar_basics() {
 
 Result<std::string> grammar_of_json_schema(std::string_view schema) {
     return guarded([&]() -> Result<std::string> {
-        PITH_ASSIGN_OR_RETURN(const std::string rules, rules_of(schema, "root", "", nullptr));
+        RegularTexts texts;
+        PITH_ASSIGN_OR_RETURN(const std::string rules, rules_of(schema, "root", "", texts, nullptr));
         return rules + kBasics;
     });
 }

@@ -317,7 +317,6 @@ Result<TextAutomaton> RegularTexts::automaton(Id set, size_t most_states) {
         if (is_new) { open.push_back(one); }
         return found->second;
     };
-    n_steps_ = 0;
     state_of(set);
     for (size_t i = 0; i < open.size(); ++i) {
         TextAutomaton::State state;
@@ -333,7 +332,8 @@ Result<TextAutomaton> RegularTexts::automaton(Id set, size_t most_states) {
         }
         join_edges(state);
         out.states.push_back(std::move(state));
-        if (is_spent() || open.size() > most_states) {
+        if (is_spent()) { return {ErrorCode::kInvalidArgument, "takes too much work"}; }
+        if (open.size() > most_states) {
             return {ErrorCode::kInvalidArgument, "has more than " + std::to_string(most_states) + " states"};
         }
     }

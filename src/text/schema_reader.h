@@ -43,8 +43,9 @@ inline constexpr unsigned kAny = 127;
 
 class SchemaReader {
 public:
-    // The document must outlive this.
-    SchemaReader(const SchemaJson & document, bool may_weaken) : document_(document), may_weaken_(may_weaken) {}
+    // The first two must outlive this.
+    SchemaReader(const SchemaJson & document, RegularTexts & texts, bool may_weaken)
+        : document_(document), texts_(texts), may_weaken_(may_weaken) {}
 
     struct Choice {
         const SchemaJson * options = nullptr;
@@ -141,8 +142,8 @@ private:
     const SchemaJson & made(SchemaJson schema, const std::string & where);
 
     const SchemaJson & document_;
+    RegularTexts & texts_;
     bool may_weaken_;
-    RegularTexts texts_;
     std::vector<std::string> notes_;
     std::map<const SchemaJson *, std::string> where_;
     std::map<std::string, RegularTexts::Id> patterns_;

@@ -45,8 +45,8 @@ std::string any_of(const std::vector<std::string> & texts) {
 class SchemaWriter {
 public:
     // prefix: of the names of all rules but the first.
-    SchemaWriter(const Json & document, const std::string & prefix, bool may_weaken)
-        : document_(document), reader_(document, may_weaken), rules_(prefix) {}
+    SchemaWriter(const Json & document, const std::string & prefix, RegularTexts & texts, bool may_weaken)
+        : document_(document), reader_(document, texts, may_weaken), rules_(prefix) {}
 
     Result<std::string> run(const std::string & first) {
         PITH_ASSIGN_OR_RETURN(const std::string root, convert(document_, "#"));
@@ -462,8 +462,8 @@ private:
 }  // namespace
 
 Result<std::string> schema_rules(const SchemaJson & document, const std::string & first, const std::string & prefix,
-                                 std::vector<std::string> * notes) {
-    SchemaWriter writer(document, prefix, /*may_weaken=*/notes != nullptr);
+                                 RegularTexts & texts, std::vector<std::string> * notes) {
+    SchemaWriter writer(document, prefix, texts, /*may_weaken=*/notes != nullptr);
     auto rules = writer.run(first);
     if (notes != nullptr) { *notes = writer.notes(); }
     return rules;

@@ -14,6 +14,6 @@ namespace pith {
 // notes: as json_schema_rules() has them. Errors: kInvalidArgument. Throws what nlohmann throws where a keyword holds something
 // else than JSON Schema says.
 Result<std::string> schema_rules(const SchemaJson & document, const std::string & first, const std::string & prefix,
-                                 std::vector<std::string> * notes);
+                                 RegularTexts & texts, std::vector<std::string> * notes);
 
 }  // namespace pith

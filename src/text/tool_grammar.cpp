@@ -39,22 +39,28 @@ std::string thought_rule(const ReasoningMarks & marks) {
     return "(ws " + grammar_literal(marks.open) + " " + rest + again + ")?";
 }
 
+// What all functions of a grammar share.
+struct Shared {
+    RegularTexts texts;
+    std::vector<std::string> notes;  // of what is left out
+};
+
 // A schema's rules. What cannot be followed is left out, or all of it where nothing can be read; strict: it is an error.
-Result<std::string> schema_rules(const std::string & schema, const ToolFunction & function, const std::string & name,
-                                 const std::string & any, std::vector<std::string> & notes) {
+Result<std::string> rules_of_schema(const std::string & schema, const ToolFunction & function, const std::string & name,
+                                    const std::string & any, Shared & shared) {
     std::vector<std::string> some;
-    auto rules = json_schema_rules(schema, name, function.strict ? nullptr : &some);
+    auto rules = json_schema_rules(schema, name, shared.texts, function.strict ? nullptr : &some);
     const std::string of = "the function " + pith::quoted(function.name) + ": ";
-    for (const std::string & note : some) { notes.push_back(of + note); }
+    for (const std::string & note : some) { shared.notes.push_back(of + note); }
     if (rules.ok()) { return rules; }
     if (function.strict) { return {rules.status().code(), of + rules.status().wording()}; }
-    notes.push_back(of + rules.status().message());
+    shared.notes.push_back(of + rules.status().message());
     return name + " ::= ws " + any + " ws\n";
 }
 
-Result<std::string> arguments_rule(const ToolFunction & function, const std::string & name, std::vector<std::string> & notes) {
+Result<std::string> arguments_rule(const ToolFunction & function, const std::string & name, Shared & shared) {
     if (function.parameters.empty()) { return name + " ::= ws object ws\n"; }
-    return schema_rules(function.parameters, function, name, "object", notes);
+    return rules_of_schema(function.parameters, function, name, "object", shared);
 }
 
 // A grammar's text ends at a zero, and a tag at '>'.
@@ -74,19 +80,19 @@ std::string any_of_texts(const Json & texts) {
 
 // A value as it stands between tags, up to the one that closes it.
 Result<std::string> tagged_value(const Json & property, bool is_text, const ToolFunction & function, const std::string & rule,
-                                 const std::string & close, std::string & rules, std::vector<std::string> & notes) {
+                                 const std::string & close, std::string & rules, Shared & shared) {
     const bool chooses = is_text && property.contains("enum") && property["enum"].is_array();
     const std::string any = chooses ? any_of_texts(property["enum"]) : "";
     if (!any.empty()) { return any + " " + grammar_literal(close); }
     if (is_text) { return up_to(close); }
-    PITH_ASSIGN_OR_RETURN(const std::string made, schema_rules(property.dump(), function, rule, "value", notes));
+    PITH_ASSIGN_OR_RETURN(const std::string made, rules_of_schema(property.dump(), function, rule, "value", shared));
     rules += made;
     return rule + " " + grammar_literal(close);
 }
 
 // Each argument between its own tags, in the schema's order.
 Result<std::string> tagged_arguments_rule(ToolForm form, const ToolFunction & function, const std::string & name,
-                                          std::vector<std::string> & notes) {
+                                          Shared & shared) {
     const std::set<std::string> texts = text_parameters(function.parameters);
     const Json schema = Json::parse(function.parameters, nullptr, /*allow_exceptions=*/false);
     const bool has_any = schema.is_object() && schema.contains("properties") && schema["properties"].is_object();
@@ -100,7 +106,7 @@ Result<std::string> tagged_arguments_rule(ToolForm form, const ToolFunction & fu
         const std::string rule = name + "p" + std::to_string(n++);
         const ArgumentText text = argument_text(form, key);
         PITH_ASSIGN_OR_RETURN(const std::string value,
-                              tagged_value(property, texts.contains(key), function, rule, text.close, rules, notes));
+                              tagged_value(property, texts.contains(key), function, rule, text.close, rules, shared));
         const std::string one = grammar_literal(text.open) + " " + value;
         const bool must = std::ranges::find(required, Json(key)) != required.end();
         all += must ? " " + one : " (" + one + ")?";
@@ -158,7 +164,7 @@ std::string root_of(ToolForm form, bool only_one) {
 
 Result<std::string> tool_grammar(ToolForm form, std::span<const ToolFunction> functions, bool only_one,
                                  const ReasoningMarks & reasoning, std::vector<std::string> * notes) {
-    std::vector<std::string> left_out;
+    Shared shared;
     std::string grammar = "root ::= " + std::string(reasoning.any() ? "thought " : "") + root_of(form, only_one) + "\n";
     if (reasoning.any()) { grammar += "thought ::= " + thought_rule(reasoning) + "\n"; }
     std::string calls;
@@ -166,12 +172,12 @@ Result<std::string> tool_grammar(ToolForm form, std::span<const ToolFunction> fu
     for (size_t i = 0; i < functions.size(); ++i) {
         const std::string name = "a" + std::to_string(i);
         PITH_ASSIGN_OR_RETURN(const std::string arguments, has_tagged_arguments(form)
-                                                               ? tagged_arguments_rule(form, functions[i], name, left_out)
-                                                               : arguments_rule(functions[i], name, left_out));
+                                                               ? tagged_arguments_rule(form, functions[i], name, shared)
+                                                               : arguments_rule(functions[i], name, shared));
         rules += arguments;
         calls += (i > 0 ? " | " : "") + call_of(form, functions[i], name);
     }
-    if (notes != nullptr) { notes->insert(notes->end(), left_out.begin(), left_out.end()); }
+    if (notes != nullptr) { notes->insert(notes->end(), shared.notes.begin(), shared.notes.end()); }
     return grammar + "call ::= " + calls + "\n" + rules + std::string(json_grammar_basics());
 }
 
