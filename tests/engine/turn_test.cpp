@@ -10,6 +10,7 @@
 #include "engine/mask_oracle.h"
 #include "engine/session_state.h"
 #include "engine/tiny_session.h"
+#include "model/architecture_files.h"
 #include "model/architectures.h"
 #include "pith/batch_engine.h"
 
@@ -302,51 +303,58 @@ TEST(TurnCalls, ALaneTakesNoMoreThanATurnLeavesRoomFor) {
     EXPECT_GE(session.ledger().kept_entries, 60 * 6) << "what it must leave, others keep";
 }
 
-// A key turned by so many places is the key of the place it comes to: in every architecture, with its frequencies and scalings.
+// A row turned by so many places is the row of the place it comes to.
+void expect_turns_as_it_rotates(const Model & model) {
+    const ModelFile & file = file_of(model);
+    const Hparams & hp = file.hparams();
+    if (hp.query_temperature != 0.0F) { return; }  // heats queries by their place, and keys not
+    auto backend = make_cpu_backend(1);
+    ASSERT_TRUE(backend.ok());
+    for (int layer = 0; layer < hp.n_layers; ++layer) {
+        if (!hp.layer(layer).has_keys() || !hp.layer(layer).rotates) { continue; }
+        const int d = hp.head_dim_of(layer);
+        std::vector<float> x(static_cast<size_t>(d));
+        for (int i = 0; i < d; ++i) { x[static_cast<size_t>(i)] = std::sin(0.7F * static_cast<float>(i) + 0.3F); }
+        const int32_t from = 61;
+        const int32_t by = -44;
+        const int32_t to = from + by;
+        std::vector<float> turned(x.size());
+        std::vector<float> expected(x.size());
+        GraphRunner runner(*backend);
+        GraphBuild * build = runner.begin(64).value();
+        ggml_context * ctx = build->ctx();
+        const auto rotated = [&](const int32_t & place) {
+            ggml_tensor * q = build->input(GGML_TYPE_F32, d, 1, static_cast<const float *>(x.data()));
+            q = build_query_rotation(ctx, hp, file.weights(), layer, ggml_reshape_3d(ctx, q, d, 1, 1),
+                                     build->input(GGML_TYPE_I32, 1, 1, &place));
+            const bool weighs = hp.form.qk_norm == QkNorm::kPerHeadRotated;
+            return weighs ? ggml_mul(ctx, q, file.weights().layers[static_cast<size_t>(layer)].q_norm) : q;
+        };
+        build->output(build_turn(ctx, hp, file.weights(), layer, rotated(from), build->input(GGML_TYPE_I32, 1, 1, &by),
+                                 /*keys=*/false),
+                      turned.data());
+        build->output(rotated(to), expected.data());
+        ASSERT_TRUE(runner.run().ok());
+        for (size_t i = 0; i < x.size(); ++i) { EXPECT_NEAR(turned[i], expected[i], 2e-5F) << "layer " << layer << ", " << i; }
+    }
+    ggml_backend_free(*backend);
+}
+
+// In every architecture, with its frequencies and scalings.
 TEST(TurnedRows, AQueryTurnedIsTheQueryOfThePlaceItComesTo) {
     for (const auto & one : testing::architecture_cases()) {
         SCOPED_TRACE(one.name);
         const auto model = tiny_model(one.spec);
         ASSERT_TRUE(model.ok()) << model.status().message();
-        const ModelFile & file = file_of(*model);
-        const Hparams & hp = file.hparams();
-        if (hp.query_temperature != 0.0F) { continue; }  // heats queries by their place: keys are not
-        for (int layer = 0; layer < hp.n_layers; ++layer) {
-            if (!hp.layer(layer).has_keys() || !hp.layer(layer).rotates) { continue; }
-            const int d = hp.head_dim_of(layer);
-            std::vector<float> x(static_cast<size_t>(d));
-            for (int i = 0; i < d; ++i) { x[static_cast<size_t>(i)] = std::sin(0.7F * static_cast<float>(i) + 0.3F); }
-            const int32_t from = 61;
-            const int32_t by = -44;
-            const int32_t to = from + by;
-            auto backend = make_cpu_backend(1);
-            ASSERT_TRUE(backend.ok());
-            {
-                GraphRunner runner(*backend);
-                std::vector<float> turned(x.size());
-                std::vector<float> expected(x.size());
-                GraphBuild * build = runner.begin(64).value();
-                ggml_context * ctx = build->ctx();
-                const auto vector = [&] {
-                    return ggml_reshape_3d(ctx, build->input(GGML_TYPE_F32, d, 1, static_cast<const float *>(x.data())), d, 1,
-                                           1);
-                };
-                const auto rotated = [&](const int32_t & place) {
-                    return build_query_rotation(ctx, hp, file.weights(), layer, vector(),
-                                                build->input(GGML_TYPE_I32, 1, 1, &place));
-                };
-                ggml_tensor * weight = file.weights().layers[static_cast<size_t>(layer)].q_norm;
-                const bool weighs = hp.form.qk_norm == QkNorm::kPerHeadRotated;
-                const auto as_cached = [&](ggml_tensor * q) { return weighs ? ggml_mul(ctx, q, weight) : q; };
-                build->output(build_turn(ctx, hp, file.weights(), layer, as_cached(rotated(from)),
-                                         build->input(GGML_TYPE_I32, 1, 1, &by), /*keys=*/false),
-                              turned.data());
-                build->output(as_cached(rotated(to)), expected.data());
-                ASSERT_TRUE(runner.run().ok());
-                for (size_t i = 0; i < x.size(); ++i) { EXPECT_NEAR(turned[i], expected[i], 2e-5F) << i; }
-            }
-            ggml_backend_free(*backend);
-        }
+        expect_turns_as_it_rotates(*model);
+    }
+    const std::string path = testing::scratch_file("turned.gguf");
+    for (const auto & one : testing::architecture_files()) {
+        SCOPED_TRACE(one.name);
+        ASSERT_TRUE(testing::write_architecture_file(one, path));
+        const auto model = Model::load(path, {});
+        ASSERT_TRUE(model.ok()) << model.status().message();
+        expect_turns_as_it_rotates(*model);
     }
 }
 
