@@ -118,18 +118,23 @@ void GrammarMatcher::follow(const Place & from, const std::vector<TokenTexts::Pl
 }
 
 const GrammarMatcher::Mask & GrammarMatcher::mask_of(uint32_t inside) {
-    constexpr size_t kMostMasks = 200;  // each of as many bits as there are tokens
-    Mask & mask = masks_[inside];
-    if (!mask.tokens.empty() && mask.n_rooms == states_.n_rooms()) { return mask; }
-    if (masks_.size() > kMostMasks) {
+    constexpr size_t kMostMaskBytes = size_t{8} << 20;
+    if (n_rooms_ != states_.n_rooms() || n_mask_bytes_ > kMostMaskBytes) {
         masks_.clear();
-        return mask_of(inside);
+        n_mask_bytes_ = 0;
+        n_rooms_ = states_.n_rooms();
     }
-    mask = {states_.n_rooms(), std::vector<bool>(static_cast<size_t>(texts_->size())), {}};
+    const auto [known, is_new] = masks_.try_emplace(inside);
+    Mask & mask = known->second;
+    if (!is_new) { return mask; }
     std::string_view before;
+    const auto n_few = static_cast<size_t>(texts_->size()) / 64;
     follow({inside}, texts_->in_order(), [&](int32_t token, uint32_t /*n_shared*/, const Place & place, bool has_left) {
         const bool goes = goes_on(place) && (place.n_missing > 0 || states_.is_known_to_go_on(place.state));
-        if (goes) {
+        if (goes && mask.tokens.empty() && mask.few.size() < n_few) {
+            mask.few.push_back(token);
+        } else if (goes) {
+            mask.tokens.resize(static_cast<size_t>(texts_->size()));
             mask.tokens[static_cast<size_t>(token)] = true;
         } else if (has_left) {
             const std::string_view text = texts_->text(token);
@@ -138,7 +143,8 @@ const GrammarMatcher::Mask & GrammarMatcher::mask_of(uint32_t inside) {
             before = text;
         }
     });
-    if (states_.is_spent()) { mask.tokens.clear(); }  // it is not whole
+    n_mask_bytes_ += sizeof(Mask) + mask.tokens.size() / 8 + 4 * mask.few.size() + 8 * mask.others.size();
+    if (states_.is_spent()) { n_rooms_ = 0; }  // it is not whole
     return mask;
 }
 
@@ -155,6 +161,8 @@ Status GrammarMatcher::allowed(std::vector<bool> & tokens) {
     const Mask & mask = mask_of(states_.inside_of(place_.state));
     PITH_RETURN_IF_ERROR(check_work());
     tokens = mask.tokens;
+    tokens.resize(static_cast<size_t>(texts_->size()));
+    for (const int32_t token : mask.few) { tokens[static_cast<size_t>(token)] = true; }
     follow(place_, mask.others, take);
     const GrammarStates::NamedTokens named = states_.named_tokens(place_.state);
     const bool may_end = states_.may_end(place_.state);

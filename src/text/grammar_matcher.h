@@ -48,8 +48,8 @@ private:
     void go(Place & place, char byte);
     bool goes_on(const Place & place);
     struct Mask {
-        uint32_t n_rooms = 0;                   // of the states, when it was made
         std::vector<bool> tokens;               // that may come whatever follows the rules that the state is in
+        std::vector<int32_t> few;               // the same, where they are few
         std::vector<TokenTexts::Place> others;  // that may come or not, as what follows says
     };
     // What tokens lead to from `from`: found(token, place, has_left), where it is somewhere, or perhaps is.
@@ -65,6 +65,8 @@ private:
     std::vector<Place> path_;                   // follow()'s own
     std::vector<bool> has_left_;                // on the path so far
     std::unordered_map<uint32_t, Mask> masks_;  // by GrammarStates::inside_of()
+    size_t n_mask_bytes_ = 0;
+    uint32_t n_rooms_ = 0;  // of the states, when the masks were made
 };
 
 }  // namespace pith

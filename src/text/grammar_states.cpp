@@ -52,6 +52,7 @@ void GrammarStates::begin_tables() {
     called_ = {};
     state_numbers_ = {};
     states_ = {};
+    insides_ = {};
     may_leave_ = {};
     recent_ = {};
     n_members_ = 0;
@@ -180,19 +181,29 @@ uint32_t GrammarStates::start() {
 }
 
 uint32_t GrammarStates::inside_of(uint32_t state) {
-    const uint32_t outside = state_called({kOutside});
+    constexpr uint32_t kKept = 3;
+    return without_calls(state, kKept);
+}
+
+// Calls itself so often at most.
+uint32_t GrammarStates::without_calls(uint32_t state, uint32_t n_kept) {
+    const uint64_t key = pair_of(state, n_kept);
+    if (const auto known = insides_.find(key); known != insides_.end()) { return known->second; }
     std::vector<uint32_t> members;
     for (const uint32_t at : *states_[state]) {
-        if (is_place(at)) {
-            members.push_back(node(nodes_[at].symbol, outside));
-        } else {
+        if (!is_place(at)) {
             members.push_back(at);
+            continue;
         }
+        const uint32_t rest = n_kept == 0 ? state_called({kOutside}) : without_calls(nodes_[at].behind, n_kept - 1);
+        members.push_back(node(nodes_[at].symbol, rest));
     }
     spend(1 + members.size());
     std::ranges::sort(members);
     members.erase(std::unique(members.begin(), members.end()), members.end());
-    return state_called(std::move(members));
+    const uint32_t made = state_called(std::move(members));
+    insides_[key] = made;
+    return made;
 }
 
 bool GrammarStates::is_known_to_go_on(uint32_t state) const {

@@ -53,8 +53,9 @@ public:
     // A character from low to high goes on there.
     bool goes_on(uint32_t state, char32_t low, char32_t high);
 
-    // The state without what follows its rules: equal for all places in the grammar's rules alike, however deep. Behind the end
-    // of such a rule it may_leave(), and nothing more is known.
+    // The state without what follows its rules and those that called them, three calls up (a string's characters, their
+    // repetition, the string): equal wherever these stand, however deep. Behind their end it may_leave(), and nothing more is
+    // known.
     uint32_t inside_of(uint32_t state);
     bool may_leave(uint32_t state) const { return may_leave_[state]; }
     // There is a way on that is known, besides leaving.
@@ -93,6 +94,7 @@ private:
     void add_rules(const std::vector<uint32_t> & calls, std::vector<uint32_t> & open);
     GrammarSymbol symbol(uint32_t at) const { return grammar_.symbols[nodes_[at].symbol]; }
     uint32_t state_of(std::vector<uint32_t> open);
+    uint32_t without_calls(uint32_t state, uint32_t n_kept);
     uint32_t state_called(std::vector<uint32_t> members);
     uint32_t kind_of(char32_t character) const;
     const Ways & ways_of(uint32_t state);
@@ -112,6 +114,7 @@ private:
     using StateNumbers = std::unordered_map<std::vector<uint32_t>, uint32_t, Hash>;
     StateNumbers state_numbers_;                         // by the nodes, ascending
     std::vector<const std::vector<uint32_t> *> states_;  // the keys there
+    std::unordered_map<uint64_t, uint32_t> insides_;     // by state and calls that are kept
     std::vector<bool> may_leave_;                        // of each state
     size_t n_members_ = 0;                               // of all states
     std::unordered_map<uint64_t, uint32_t> next_;        // by state and kind
