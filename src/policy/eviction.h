@@ -27,11 +27,11 @@ struct LayerPlan {
 struct EvictionTarget {
     CacheShape shape;
     int64_t budget = 0;                                // entries per lane on average, protected ones included
-    int64_t most_of_lane = 0;                          // no lane keeps more, but for what is protected; 0: as it comes
     std::vector<PositionSpan> pinned;                  // protected spans of original positions
     std::shared_ptr<const HeadImportance> importance;  // for policies whose wants_importance() says so
     RunTasks run_tasks = run_in_turn;                  // layers and lanes side by side; plans are the same whoever runs them
     const std::atomic<bool> * cancel = nullptr;        // looked at between layers, and between a selector's long steps
+    int64_t most_of_lane = 0;                          // no lane keeps more, but for what is protected; 0: as it comes
 };
 
 // One eviction. Two ways to use it:

@@ -61,8 +61,8 @@ bool over_budget(const LiveSession & session) {
 
 EvictionTarget eviction_target(const LiveSession & session) {
     const Sequence & seq = session.seq;
-    EvictionTarget target{session.shape(), seq.budget_now(), most_of_lane(session), session.options.pinned,
-                          session.governed_heads};
+    EvictionTarget target{session.shape(), seq.budget_now(), session.options.pinned, session.governed_heads};
+    target.most_of_lane = most_of_lane(session);
     if (!session.observers.empty()) {  // they are the newest, and the budget is without them
         const auto n = std::ssize(session.observers);
         target.budget += n;
