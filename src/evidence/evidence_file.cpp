@@ -10,7 +10,7 @@ namespace pith {
 namespace {
 
 void write_needs(const EvidenceNeeds & needs, ByteWriter & to) {
-    for (const int n : {needs.window, needs.running_last, needs.expected_future}) { to.number(n); }
+    for (const int n : {needs.window, needs.window_max_pool, needs.running_last, needs.expected_future}) { to.number(n); }
     for (const bool is_wanted :
          {needs.window_mean,    needs.window_max, needs.window_sq,   needs.window_head_sq, needs.window_pairs,
           needs.window_entropy, needs.last_query, needs.running_sum, needs.key_norm,       needs.key_cosine,
@@ -28,7 +28,9 @@ void write_needs(const EvidenceNeeds & needs, ByteWriter & to) {
 
 EvidenceNeeds read_needs(ByteReader & from) {
     EvidenceNeeds needs;
-    for (int * n : {&needs.window, &needs.running_last, &needs.expected_future}) { *n = from.number<int>(); }
+    for (int * n : {&needs.window, &needs.window_max_pool, &needs.running_last, &needs.expected_future}) {
+        *n = from.number<int>();
+    }
     for (bool * is_wanted :
          {&needs.window_mean,    &needs.window_max, &needs.window_sq,   &needs.window_head_sq, &needs.window_pairs,
           &needs.window_entropy, &needs.last_query, &needs.running_sum, &needs.key_norm,       &needs.key_cosine,

@@ -251,8 +251,9 @@ TEST_F(BadInput, UnderABudgetATextGoesOnPastTheTrainingLength) {
     spec.n_ctx_train = 64;
     const std::string path = write_model(folder_, spec, "short.gguf");
     write_text(folder_.file("book.txt"), words(300));
-    std::vector<std::string> run = {"run",    "-m", path,       "-f", folder_.file("book.txt"), "-n",      "2", "-t", "1",
-                                    "--temp", "0",  "--budget", "16", "--ignore-eos",           "--chunk", "16"};
+    std::vector<std::string> run = {"run",      "-m",        path,       "-f", folder_.file("book.txt"),
+                                    "--policy", "streaming", "--budget", "16"};
+    for (const char * word : {"-n", "2", "-t", "1", "--temp", "0", "--ignore-eos", "--chunk", "16"}) { run.emplace_back(word); }
     const Outcome told = run_pith(run);
     EXPECT_EQ(told.exit_code, 0) << told.err;
     EXPECT_EQ(told.err.find("warning"), std::string::npos) << told.err;

@@ -29,6 +29,7 @@ protected:
         spec.n_heads = 8;
         spec.n_kv_heads = 8;
         spec.head_dim = 128;
+        spec.n_ctx_train = 16384;  // no text here is longer
         plain_ = write_model(folder_, spec, "wide.gguf");
         write_text(folder_.file("book.txt"), words(1500));
     }

@@ -16,8 +16,9 @@
 namespace pith {
 namespace {
 
-constexpr int64_t kLeastRoom = 64;  // a turn must win this part of the trained length
-constexpr size_t kTurnNodes = 24;   // of a tile
+constexpr int64_t kLeastRoom = 64;   // a turn must win this part of the trained length
+constexpr size_t kTurnNodes = 24;    // of a tile
+constexpr size_t kSwappedRows = 64;  // at a time
 
 // Rows [first, first + n) of a lane, each so many places further on, to `to`.
 Status turn_tile(LiveSession & session, int layer, int kv_head, int first, std::span<const int32_t> by, uint8_t * to) {
@@ -45,7 +46,7 @@ Result<TurnedKeys> turned_keys(LiveSession & session, int32_t end) {
     keys.shift = static_cast<int32_t>(seq.n_tokens) - end;
     keys.lengths = seq.lane_lengths();
     size_t bytes = 0;
-    size_t of_tile = 0;
+    size_t of_row = 0;
     for (int layer = 0; layer < session.n_layers(); ++layer) {
         const LaneRows rows = cache.layout().rows(layer);
         for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
@@ -54,11 +55,14 @@ Result<TurnedKeys> turned_keys(LiveSession & session, int32_t end) {
             auto & places = keys.standing.emplace_back(static_cast<size_t>(n));
             std::iota(places.begin(), places.end(), end - n);
         }
-        if (cache.n_kv_heads(layer) == 0) { continue; }
-        of_tile = std::max(of_tile, static_cast<size_t>(tile_length(rows.head_dim_k)) * rows.bytes_k());
+        if (cache.n_kv_heads(layer) > 0) { of_row = std::max(of_row, rows.bytes_k()); }
     }
-    PITH_ASSIGN_OR_RETURN(keys.rows, SpillMemory::make(bytes, seq.aside()));
-    keys.scratch.resize(of_tile);
+    // In a file: lanes stay within their budget meanwhile. In memory only where there is no room on disk, and no ceiling
+    // either.
+    auto aside = SpillMemory::make(bytes, Spill::kFile);
+    if (!aside.ok() && seq.aside() == Spill::kMemory) { aside = SpillMemory::make(bytes, Spill::kMemory); }
+    PITH_ASSIGN_OR_RETURN(keys.rows, std::move(aside));
+    keys.scratch.resize(kSwappedRows * of_row);
     uint8_t * to = keys.rows.data();
     for (int layer = 0; layer < session.n_layers(); ++layer) {
         const LaneRows rows = cache.layout().rows(layer);

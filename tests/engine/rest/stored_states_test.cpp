@@ -601,6 +601,7 @@ TEST(StatesInMemory, AreFoundWithoutReadingAllThatBeginAlike) {
             one->state.tokens = alike;
             one->state.tokens.append(tail_of(i));
             one->state.n_tokens = kAlike + kBehind;
+            one->logits = {0.0F};
             one->state.plan = RunPlan{};
             one->state.plan->chunk = 32;
             one->prefixes = PrefixHashes(one->state.tokens.all());
