@@ -8,6 +8,6 @@
 
 namespace pith {
 
-void log_once(LogLevel level, const std::string & line);
+void log_once(LogLevel level, const std::string & line) noexcept;
 
 }  // namespace pith

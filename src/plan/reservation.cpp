@@ -28,7 +28,9 @@ int64_t most_entries(const RunPlan & plan, const Policy & policy, const CacheSha
 
 bool may_evict(const RunPlan & plan, const HeldEntries & held, int64_t n_added) {
     if (plan.budget == 0 || plan.evict_every == 0) { return false; }
-    if (held.n_entries + held.n_lanes * n_added <= held.n_lanes * plan.budget_at(held.n_tokens)) { return false; }
+    if (!held.keeps_less && held.n_entries + held.n_lanes * n_added <= held.n_lanes * plan.budget_at(held.n_tokens)) {
+        return false;
+    }
     if (plan.grid > 0) { return (held.n_tokens + n_added) / plan.grid > held.n_tokens / plan.grid; }
     return held.since_eviction + n_added >= plan.evict_every;
 }

@@ -21,6 +21,7 @@ struct HeldEntries {
     int64_t since_eviction = 0;
     int64_t n_entries = 0;  // of all lanes together
     int64_t n_lanes = 0;
+    bool keeps_less = false;  // its policy may keep less than the budget (Policy::keeps_less())
 };
 // Whether an eviction may come before so many tokens more have been fed.
 bool may_evict(const RunPlan & plan, const HeldEntries & held, int64_t n_added);

@@ -137,7 +137,7 @@ double least_bytes_of_chunks(const RunRequest & request) {
     return bytes_of(request, least_entries(request) + smallest + n_reread(request, smallest));
 }
 
-// Whether nobody but the asker of one shot would read the prompt in it.
+// Whether only who asks for one shot gets it: the prompt is longer than what the model was trained on.
 bool is_too_long(const RunRequest & request) {
     return request.n_before_turn > 0 && request.n_prompt > request.n_before_turn;
 }

@@ -70,6 +70,9 @@ struct RunPlan {
     double share = 0;
     int64_t least = 0;
 
+    // Tokens between two evictions, at most, in a first prompt or behind it.
+    int64_t longest_period() const { return std::max(period(), period_of_prompt()); }
+
     // Once so many tokens have been read.
     int64_t budget_at(int64_t n_tokens) const {
         return share > 0 ? std::max(least, static_cast<int64_t>(static_cast<double>(n_tokens) * share + 0.5)) : budget;
@@ -77,7 +80,7 @@ struct RunPlan {
 
     // And with what comes until the next eviction; 0: no bound, as answers are not evicted.
     int64_t most_at(int64_t n_tokens) const {
-        return budget == 0 || evict_every == 0 ? 0 : budget_at(n_tokens) + std::max(period(), period_of_prompt());
+        return budget == 0 || evict_every == 0 ? 0 : budget_at(n_tokens) + longest_period();
     }
 
     // Whether lanes go back to their budget behind a first prompt, n_tokens fed in all and since_eviction since the last time.

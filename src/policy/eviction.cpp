@@ -335,7 +335,11 @@ Result<std::vector<LayerPlan>> EvictionPass::Impl::plan(bool final) {
     PITH_RETURN_IF_ERROR(weigh(budget));
     int64_t total = budget.total;
     if (policy.keeps_less()) {
-        total = std::min<int64_t>(total, std::llround(std::accumulate(weights.begin(), weights.end(), 0.0)));
+        double wanted = 0;
+        for (size_t lane = 0; lane < weights.size(); ++lane) {
+            wanted += std::min(weights[lane], static_cast<double>(lengths[lane]));
+        }
+        total = std::min<int64_t>(total, std::llround(wanted));
     }
     const std::vector<int64_t> exact = divide(weights, lengths, total);
     const std::vector<int> shares = final ? round_shares(exact, lengths, total) : ceil_shares(exact, lengths);

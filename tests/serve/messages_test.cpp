@@ -244,7 +244,8 @@ TEST_F(Messages, AreFoundAgainBehindAClientsOwnHeader) {
         Json system = Json::array();
         if (!header.empty()) { system.push_back({{"type", "text"}, {"text", header}}); }
         system.push_back({{"type", "text"}, {"text", rules}});
-        return Json{{"system", system}, {"max_tokens", 4}, {"messages", {{{"role", "user"}, {"content", "Where is Elm?"}}}}};
+        const Json message = {{"role", "user"}, {"content", "Where is Elm?"}};
+        return Json{{"system", system}, {"max_tokens", 4}, {"temperature", 0}, {"messages", Json::array({message})}};
     };
     const auto n_read = [&](const std::string & header) {
         return send(body(header), kPath + "/count_tokens").json()["input_tokens"].get<int>();

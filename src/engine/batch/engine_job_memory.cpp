@@ -25,7 +25,7 @@ int64_t EngineJob::most_of_fork(const EngineJob & base, const RunPlan & plan) co
         return std::min(all + n_lanes * plan.n_reread,
                         n_lanes * (budget + std::max<int64_t>(plan.period(), n_added) + plan.n_reread));
     }
-    if (may_evict(plan, {state.n_tokens, state.since_eviction, from.n_entries, n_lanes}, n_added) ||
+    if (may_evict(plan, {state.n_tokens, state.since_eviction, from.n_entries, n_lanes, state.policy.keeps_less()}, n_added) ||
         may_turn(plan, state.n_tokens - from.shift, n_added)) {
         return std::min(all + n_lanes * plan.n_reread,
                         std::max(from.n_entries, n_lanes * (budget + plan.period() + plan.n_reread)));
@@ -33,9 +33,11 @@ int64_t EngineJob::most_of_fork(const EngineJob & base, const RunPlan & plan) co
     return request_.keep || from.longest + n_added > from.capacity ? all : n_lanes * n_added;
 }
 
-// Whether all of its keys may turn before so many tokens more have been fed, of which the next stands at `next`.
+// Whether all of its keys may turn, or lanes be cut for that, before so many tokens more have been fed, of which the next
+// stands at `next`.
 bool EngineJob::may_turn(const RunPlan & plan, int64_t next, int64_t n_added) const {
-    return plan.budget > 0 && can_turn(*session_) && next + n_added >= session_->file->hparams().n_ctx_train;
+    return plan.budget > 0 && can_turn(*session_) &&
+           next + n_added + plan.longest_period() >= session_->file->hparams().n_ctx_train;
 }
 
 // Of entries of its own behind a base's. Pages at both ends of what it adds to a lane may be used in part.
@@ -55,7 +57,8 @@ size_t EngineJob::most_behind(const SequenceState & state, int64_t n_tokens, con
     if (request_.keep || longest + n_added > capacity) { return bytes_alone_; }  // it copies all of them
     if (session_->layout.any_on_device()) { return bytes_alone_; }
     if (may_turn(plan, n_tokens - base.shift(), n_added)) { return bytes_alone_; }
-    if (may_evict(plan, {n_tokens, state.since_eviction, base.n_entries(), n_lanes}, n_added)) {
+    if (may_evict(plan, {n_tokens, state.since_eviction, base.n_entries(), n_lanes, session_->seq.policy.keeps_less()},
+                  n_added)) {
         const int64_t n_front = n_protected_in_front(session_->seq.policy, session_->options.pinned);
         return bytes_alone_ - std::min(bytes_alone_, bytes_in_front(base, n_front));
     }
@@ -174,10 +177,11 @@ void EngineJob::hold_state() {
         const Sequence & seq = session_->seq;
         SharedStates & states = states_->shared();
         const std::vector<int32_t> tokens = seq.tokens.all();
-        if (states.covers(*scope_, tokens)) { return {}; }
+        if (states.covers(*scope_, tokens, !seq.logits.empty())) { return {}; }
         const size_t bytes = seq.cache->allocated_bytes() + seq.cache->shared_bytes() + seq.states.size_bytes();
         const Holding how = how_to_hold_(*this, bytes);
         if (how == Holding::kNot) { return {}; }
+        states.drop_given_up(*scope_, tokens);
         const size_t behind = how == Holding::kShared ? bytes_behind_own_state() : 0;
         auto state = states_->hold(*session_, *scope_, how == Holding::kCopied, room_to_fork());
         if (!state && how == Holding::kShared && seq.cache->shared_bytes() == 0) {

@@ -61,7 +61,8 @@ bool over_budget(const LiveSession & session) {
 
 EvictionTarget eviction_target(const LiveSession & session) {
     const Sequence & seq = session.seq;
-    EvictionTarget target{session.shape(), seq.budget_now(), session.options.pinned, session.governed_heads};
+    const int64_t n_read = seq.n_tokens - std::ssize(session.observers);
+    EvictionTarget target{session.shape(), seq.plan->budget_at(n_read), session.options.pinned, session.governed_heads};
     target.most_of_lane = most_of_lane(session);
     if (!session.observers.empty()) {  // they are the newest, and the budget is without them
         const auto n = std::ssize(session.observers);

@@ -38,8 +38,8 @@ Status turn_tile(LiveSession & session, int layer, int kv_head, int first, std::
     return runner.run();
 }
 
-// All lanes' keys, in places that end before `end`.
-Result<TurnedKeys> turned_keys(LiveSession & session, int32_t end) {
+// All lanes' keys, in places that end before `end`; nothing: there is no room to put them aside.
+Result<std::optional<TurnedKeys>> turned_keys(LiveSession & session, int32_t end) {
     const Sequence & seq = session.seq;
     const RaggedCache & cache = *seq.cache;
     TurnedKeys keys;
@@ -61,7 +61,8 @@ Result<TurnedKeys> turned_keys(LiveSession & session, int32_t end) {
     // either.
     auto aside = SpillMemory::make(bytes, Spill::kFile);
     if (!aside.ok() && seq.aside() == Spill::kMemory) { aside = SpillMemory::make(bytes, Spill::kMemory); }
-    PITH_ASSIGN_OR_RETURN(keys.rows, std::move(aside));
+    if (!aside.ok()) { return std::optional<TurnedKeys>(); }
+    keys.rows = std::move(*aside);
     keys.scratch.resize(kSwappedRows * of_row);
     uint8_t * to = keys.rows.data();
     for (int layer = 0; layer < session.n_layers(); ++layer) {
@@ -88,7 +89,7 @@ Result<TurnedKeys> turned_keys(LiveSession & session, int32_t end) {
         }
     }
     PITH_RETURN_IF_ERROR(cache.health());
-    return keys;
+    return std::optional<TurnedKeys>(std::move(keys));
 }
 
 // The evidence, whose queries stand `by` places further on: as the newest of them do.
@@ -135,7 +136,7 @@ std::optional<int64_t> room_before_turn(const LiveSession & session) {
 int64_t most_of_lane(const LiveSession & session) {
     const auto room = room_before_turn(session);
     const RunPlan & plan = *session.seq.plan;
-    const int64_t until_next = std::max(plan.period(), plan.period_of_prompt());
+    const int64_t until_next = plan.longest_period();
     if (!room || *room > until_next) { return 0; }
     return std::max<int64_t>(0, longest_to_turn(session) - until_next);
 }
@@ -143,17 +144,24 @@ int64_t most_of_lane(const LiveSession & session) {
 Status turn_if_due(LiveSession & session, bool is_last) {
     const auto room = room_before_turn(session);
     if (!room || *room > 0) { return {}; }
-    const int64_t trained = session.file->hparams().n_ctx_train;
-    const int32_t end = session.seq.cache->longest();
+    RaggedCache & cache = *session.seq.cache;
+    const int32_t end = cache.longest();
     if (end > longest_to_turn(session)) { return {}; }
-    PITH_ASSIGN_OR_RETURN(TurnedKeys keys, turned_keys(session, end));
-    PITH_ASSIGN_OR_RETURN(EvidenceState evidence, turned_evidence(session, session.seq.cache->shift() - keys.shift));
-    PITH_RETURN_IF_ERROR(session.seq.turn(std::move(keys), std::move(evidence), is_last));
-    ++session.ledger.n_context_shifts;
+    const CancelScope not_now(*session.forward, nullptr);  // what was evicted just before may have no way back
+    PITH_ASSIGN_OR_RETURN(std::optional<TurnedKeys> keys, turned_keys(session, end));
+    if (!keys) {
+        log_once(LogLevel::kWarning,
+                 "there is no room for a temporary file, so kept keys stay past the length that the model "
+                 "was trained on: answers may be poor");
+        return {};
+    }
+    PITH_ASSIGN_OR_RETURN(EvidenceState evidence, turned_evidence(session, cache.shift() - keys->shift));
     log_once(LogLevel::kWarning,
-             "a text has passed the " + with_commas(trained) +
+             "a text has passed the " + with_commas(session.file->hparams().n_ctx_train) +
                  " tokens that the model was trained on: what is kept of it stands side by side from here on "
                  "(context shift; said once)");
+    PITH_RETURN_IF_ERROR(session.seq.turn(std::move(*keys), std::move(evidence), is_last));
+    ++session.ledger.n_context_shifts;
     return {};
 }
 

@@ -30,7 +30,7 @@ int64_t most_of_lane(const LiveSession & session);
 
 // Turns them where they are to, and the lanes leave at least a sixty-fourth of the trained length free; nothing otherwise:
 // later tokens then stand past it. is_last: nothing that follows in the call can fail. Cost: reads and rounds every key once;
-// room for the rows of K once more. Errors: kOutOfMemory, kCancelled, kIo (a device).
+// room for the rows of K once more. Errors: kOutOfMemory, kIo (a device).
 Status turn_if_due(LiveSession & session, bool is_last);
 
 }  // namespace pith

@@ -78,8 +78,9 @@ Sequence::Reach reach_of(const LiveSession & session, std::span<const int32_t> t
     const int64_t n_lanes = session.shape().n_lanes();
     const bool may_evict =
         seq.must_evict(seq.cache->n_entries() + n_lanes, n_lanes) && seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1);
+    const bool due = seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1);
     const auto room = room_before_turn(session);
-    const bool may_turn = room && *room <= 1 + std::max(seq.plan->period(), seq.plan->period_of_prompt());
+    const bool may_turn = room && (*room <= 1 || (due && *room <= 1 + seq.plan->longest_period()));
     if (may_evict || may_turn || !session.forward->can_run_tokens(*seq.cache, seq.evidence) || seq.gate_state.hides_any() ||
         seq.trims(seq.n_tokens + 1)) {
         return Sequence::Reach::kAll;
@@ -185,6 +186,7 @@ Status begin_call(LiveSession & session, std::span<const int32_t> tokens, bool i
         PITH_RETURN_IF_ERROR(start(session, n, n_observers == 0 ? hooks.n_question : n_observers));
         if (gates != nullptr) { gates->set_asked(is_prompt && gates->wants_prompt(seq, first)); }
     }
+    if (!first) { PITH_RETURN_IF_ERROR(turn_if_due(session, /*is_last=*/false)); }  // behind evict(), which does not
     if (seq.plan->capacity > 0 && seq.n_tokens + n > seq.plan->capacity) {
         return {ErrorCode::kBudget, item::kBudget + " auto: the memory that was left holds " + with_commas(seq.plan->capacity) +
                                         " tokens, " + with_commas(seq.n_tokens) + " are there, and policy " +

@@ -59,13 +59,14 @@ Status ChunkReader::advance(int64_t n, bool nothing_follows) {
     // What leaves windows needs memory before an eviction that cannot be taken back, or else once that is done.
     if (is_last) { PITH_RETURN_IF_ERROR(seq.prepare_trim(0, session_.n_layers(), seq.n_tokens, is_last)); }
     const bool ends_chunk = n_done_ == chunk_end_;
-    at_chunk_end_ = ends_chunk && seq.n_tokens == chunk_end_before(*seq.plan, seq.n_tokens);
     if (ends_chunk) { PITH_RETURN_IF_ERROR(end_chunk(is_last)); }
     if (!is_last) { PITH_RETURN_IF_ERROR(seq.prepare_trim(0, session_.n_layers(), seq.n_tokens, is_last)); }
     seq.trim(0, session_.n_layers(), seq.n_tokens);
-    if (!turns || !ends_chunk) { return {}; }
-    PITH_RETURN_IF_ERROR(turn_if_due(session_, done() && nothing_follows));
-    begin_chunk();
+    if (turns && ends_chunk) {
+        PITH_RETURN_IF_ERROR(turn_if_due(session_, done() && nothing_follows));
+        begin_chunk();
+    }
+    if (ends_chunk && seq.n_tokens == chunk_end_before(*seq.plan, seq.n_tokens)) { chunk_ended_at_ = seq.n_tokens; }
     return {};
 }
 

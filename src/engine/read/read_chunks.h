@@ -23,7 +23,7 @@ public:
 
     int64_t n_done() const { return n_done_; }
     // Whether a chunk has just ended, of as many tokens as chunks have: what the session holds then, others may begin with.
-    bool at_chunk_end() const { return at_chunk_end_; }
+    bool at_chunk_end() const { return session_.seq.n_tokens == chunk_ended_at_; }
     bool done() const { return n_done_ == std::ssize(tokens_); }
     // The rest of the chunk at hand, or its first `most` tokens. REQUIRES: !done(), most > 0.
     std::span<const int32_t> next(int64_t most) const;
@@ -45,7 +45,7 @@ private:
     int64_t n_context_;  // tokens before the question
     int64_t n_done_ = 0;
     int64_t chunk_end_ = 0;
-    bool at_chunk_end_ = false;
+    int64_t chunk_ended_at_ = -1;  // of the session's tokens
 };
 
 }  // namespace pith

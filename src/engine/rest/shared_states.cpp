@@ -83,12 +83,12 @@ FoundShared SharedStates::find(const StateScope & scope, std::span<const int32_t
     return longest;
 }
 
-bool SharedStates::covers(const StateScope & scope, std::span<const int32_t> tokens) const {
+bool SharedStates::covers(const StateScope & scope, std::span<const int32_t> tokens, bool has_logits) const {
     const Wanted wanted(tokens);
     return std::ranges::any_of(held_, [&](const Held & one) {
         const SequenceState & state = one.state->state;
         const bool long_enough = scope.prefixes ? state.n_tokens >= std::ssize(tokens) : state.n_tokens == std::ssize(tokens);
-        if (state.n_tokens == std::ssize(tokens) && one.state->logits.empty()) { return false; }
+        if (has_logits && state.n_tokens == std::ssize(tokens) && one.state->logits.empty()) { return false; }
         return one.scope == scope.hash && long_enough && n_common(*one.state, wanted) == std::ssize(tokens) &&
                begin_alike(*one.state, tokens);
     });
@@ -100,6 +100,14 @@ void SharedStates::drop_contained(const StateScope & scope, std::span<const int3
         const SequenceState & state = one.state->state;
         const bool shorter = one.scope == scope.hash && state.n_tokens < std::ssize(tokens);
         return shorter && !one.in_use() && n_common_behind(0, state.tokens, tokens) == state.n_tokens;
+    });
+}
+
+void SharedStates::drop_given_up(const StateScope & scope, std::span<const int32_t> tokens) noexcept {
+    std::erase_if(held_, [&](const Held & one) {
+        const SequenceState & state = one.state->state;
+        const bool given_up = one.scope == scope.hash && one.state->logits.empty() && state.n_tokens == std::ssize(tokens);
+        return given_up && !one.in_use() && n_common_behind(0, state.tokens, tokens) == state.n_tokens;
     });
 }
 

@@ -60,12 +60,15 @@ public:
     // The longest beginning of these tokens, or all of them, that a state of the scope serves.   Cost, of covers(), too: reads
     // the tokens once; of each state's at most PrefixHashes::kStep, of the one that is found all.
     FoundShared find(const StateScope & scope, std::span<const int32_t> tokens) const;
-    // Whether one is there that serves all of these tokens, or goes on behind them.
-    bool covers(const StateScope & scope, std::span<const int32_t> tokens) const;
+    // Whether one is there that serves all of these tokens, or goes on behind them. has_logits: as well as one that has the
+    // logits of the last would.
+    bool covers(const StateScope & scope, std::span<const int32_t> tokens, bool has_logits = true) const;
 
     // add() allocates nothing behind it. Throws std::bad_alloc.
     void prepare_to_add() { held_.reserve(held_.size() + 1); }
     void add(const StateScope & scope, std::shared_ptr<SharedState> state) noexcept;
+    // Idle ones go that were given up at the end of these tokens, in the middle of a prompt: a state with their logits comes.
+    void drop_given_up(const StateScope & scope, std::span<const int32_t> tokens) noexcept;
     // Idle ones that the state of these tokens serves for go.
     void drop_contained(const StateScope & scope, std::span<const int32_t> tokens) noexcept;
     void touch(const SharedState & state) noexcept;

@@ -122,8 +122,10 @@ FoundShared StoredStates::find_shared(const LiveSession & session, const StateSc
     const SequenceState & state = found.state->state;
     if (!same_settings(session, found.state->options, state.policy.name(), *state.plan)) { return {}; }
     const auto path = [&] { return store_->path_of(scope.hash, tokens.first(static_cast<size_t>(found.n_tokens))); };
-    const bool is_end = found.n_tokens < state.n_tokens && std::ranges::binary_search(ends, found.n_tokens);
+    const bool without_logits = found.n_tokens < state.n_tokens || found.state->logits.empty();
+    const bool is_end = without_logits && std::ranges::binary_search(ends, found.n_tokens);
     if (store_ && is_end && !store_->holds(path())) {
+        if (!scope.prefixes) { return {}; }  // it cannot be cut back
         // It must be kept in the folder, with logits that the longer state no longer has: its last chunk is read anew.
         found.n_tokens = chunk_end_before(*state.plan, found.n_tokens - 1);
         if (found.n_tokens == 0) { return {}; }
