@@ -4,9 +4,10 @@
 // m[h,j] = max over g in group(h) and the window's queries i of A[g,i,·] pooled along the tokens: each query's row is averaged
 // over `pool` entries before the window, zeros outside, and brought back to the sum that it had (an average and a maximum do
 // not commute; max pooling does, and keeps no sum). score = max(m[h,j], mean of the lane's m before the window): what no query
-// of the window looks at is not therefore worthless (floor=none: m). Paper:   Taming the Fragility of KV Cache Eviction in LLM
-// Inference (DefensiveKV). Differs: the window's entries are those of the observed queries; on a ragged lane the mean is over
-// the entries that it holds.
+// of the window looks at is not therefore worthless (floor=none: m).
+// Paper:   Taming the Fragility of KV Cache Eviction in LLM Inference (DefensiveKV).
+// Differs: the window's entries are those of the observed queries; on a ragged lane the mean is over the entries that it
+//          holds.
 #include <algorithm>
 #include <numeric>
 
