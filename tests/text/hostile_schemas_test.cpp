@@ -4,10 +4,13 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "pith/text.h"
+#include "text/grammar.h"
 #include "text/tool_grammar.h"
 
 namespace pith::hostile_schemas_test {
@@ -127,6 +130,34 @@ TEST(HostileSchemas, OfFalseAreNotThoseOfTrue) {
     EXPECT_TRUE(never.ok()) << never.status().message();
     const auto all = grammar_of_json_schema(R"({"type":"null","not":{}})");
     EXPECT_FALSE(all.ok());
+}
+
+Result<Grammar> read_schema(const std::string & schema) {
+    const auto grammar = grammar_of_json_schema(schema);
+    EXPECT_TRUE(grammar.ok()) << grammar.status().message();
+    if (!grammar.ok()) { return grammar.status(); }
+    return read_grammar(*grammar, [](std::string_view) { return std::optional<int32_t>(); });
+}
+
+TEST(HostileSchemas, ThatRequireThemselvesAreRefused) {
+    for (const char * schema :
+         {R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})",
+          R"({"type":"array","items":{"$ref":"#"},"minItems":1})",
+          R"({"type":"object","properties":{"a":{"type":"array","items":{"$ref":"#"},"minItems":2}},"required":["a"]})"}) {
+        const auto grammar = read_schema(schema);
+        ASSERT_FALSE(grammar.ok()) << schema;
+        EXPECT_NE(grammar.status().message().find("the rule 'root' ends"), std::string::npos) << grammar.status().message();
+    }
+    EXPECT_TRUE(read_schema(R"({"type":["object","null"],"properties":{"a":{"$ref":"#"}},"required":["a"]})").ok());
+    EXPECT_TRUE(read_schema(R"({"type":"array","items":{"$ref":"#"}})").ok());
+}
+
+TEST(HostileSchemas, ThatRequireThemselvesAreNotBegun) {
+    const auto grammar = read_grammar("root ::= \"a\" x | \"b\" | \"c\" [z-a]\nx ::= \"x\" x | y\ny ::= \"y\" x\n",
+                                      [](std::string_view) { return std::optional<int32_t>(); });
+    ASSERT_TRUE(grammar.ok()) << grammar.status().message();
+    EXPECT_EQ(grammar->alternatives(grammar->root).size(), 1U);
+    EXPECT_EQ(grammar->begins.size(), 1U);
 }
 
 }  // namespace
