@@ -1,5 +1,5 @@
 // log_once.h - lines that the log has once, however often there is cause for them. Stage: core.
-// Threads: safe. Memory: the first thousand lines are remembered; later ones are said each time.
+// Threads: safe. Memory: a thousand lines, each cut at 300 bytes; later ones are not said.
 #pragma once
 
 #include <string>

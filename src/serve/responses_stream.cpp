@@ -42,20 +42,25 @@ bool ResponsesStream::next(std::string & piece) {
     }
     const auto event = answers_->next();
     std::vector<Json> events;
-    if (!event || std::holds_alternative<Progress>(event->what)) {
-        if (since_last_.seconds() > ping_s_) { send_response("response.in_progress", shape_.in_progress(), piece); }
-    } else if (const auto * said = std::get_if<AnswerPiece>(&event->what)) {
+    const auto * said = event ? std::get_if<AnswerPiece>(&event->what) : nullptr;
+    const auto * end = event ? std::get_if<AnswerEnd>(&event->what) : nullptr;
+    const auto * failed = event ? std::get_if<Failed>(&event->what) : nullptr;
+    if (said != nullptr) {
         output_.add(*said, events);
         tell_items(std::move(events), piece);
-    } else if (const auto * end = std::get_if<AnswerEnd>(&event->what)) {
+    } else if (end != nullptr) {
         output_.finish(end->by_length, events);
         tell_items(std::move(events), piece);
         send_response(end->by_length ? "response.incomplete" : "response.completed", shape_.ended(*end, output_.items()),
                       piece);
         return false;
-    } else if (const auto * failed = std::get_if<Failed>(&event->what)) {
+    } else if (failed != nullptr) {
         fail(error_of(*failed), piece);
         return false;
+    }
+    // Pieces, too, may say nothing: a text tool's text is told when it is whole.
+    if (piece.empty() && since_last_.seconds() > ping_s_) {
+        send_response("response.in_progress", shape_.in_progress(), piece);
     }
     return true;
 }

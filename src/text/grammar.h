@@ -91,6 +91,10 @@ using TokenOfText = std::function<std::optional<int32_t>(std::string_view)>;
 // The rule called root is where it begins. Errors: kInvalidArgument: names the line and what is wrong, or the limit.
 Result<Grammar> read_grammar(std::string_view text, const TokenOfText & token_of_text);
 
+// Leaves out alternatives from which no text ends: of rules that cannot do without themselves, or say a class without a
+// character. Whether one ends from the root. Cost: linear, no recursion.
+bool keep_what_ends(Grammar & grammar);
+
 // Fills may_be_empty and ranks. Whether following the rules ends: not where a rule begins with itself and goes on behind that,
 // however many rules and empty ones stand between. The number of such a rule, or nothing. Cost: linear, no recursion.
 std::optional<uint32_t> rule_that_begins_with_itself(Grammar & grammar);

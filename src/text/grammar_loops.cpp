@@ -12,25 +12,27 @@
 namespace pith {
 namespace {
 
-// Which rules may say nothing. Each symbol is looked at once.
-std::vector<bool> empty_rules(const Grammar & grammar) {
+// Which rules have an alternative that is made of such rules and of symbols that are free. Each symbol is looked at once.
+template <class IsFree>
+std::vector<bool> rules_made_of(const Grammar & grammar, const IsFree & is_free) {
     struct Alternative {
         uint32_t rule = 0;
-        uint32_t n_left = 0;  // symbols that may not be empty, as far as is known
+        uint32_t n_left = 0;  // symbols that are not free, as far as is known
     };
     std::vector<Alternative> alternatives;
     std::vector<std::vector<uint32_t>> mentions(grammar.n_rules());  // of a rule: the alternatives, once for each time
-    std::vector<bool> empty(grammar.n_rules());
+    std::vector<bool> made(grammar.n_rules());
     std::deque<uint32_t> found;
     const auto find = [&](uint32_t rule) {
-        if (!empty[rule]) { found.push_back(rule); }
-        empty[rule] = true;
+        if (!made[rule]) { found.push_back(rule); }
+        made[rule] = true;
     };
     for (uint32_t rule = 0; rule < grammar.n_rules(); ++rule) {
         for (const uint32_t begin : grammar.alternatives(rule)) {
             const auto at = static_cast<uint32_t>(alternatives.size());
             alternatives.push_back({rule, 0});
             for (uint32_t i = begin; grammar.symbols[i].kind() != GrammarKind::kEnd; ++i) {
+                if (is_free(grammar.symbols[i])) { continue; }
                 ++alternatives.back().n_left;
                 if (grammar.symbols[i].kind() == GrammarKind::kRule) { mentions[grammar.symbols[i].value()].push_back(at); }
             }
@@ -42,7 +44,7 @@ std::vector<bool> empty_rules(const Grammar & grammar) {
             if (--alternatives[at].n_left == 0) { find(alternatives[at].rule); }
         }
     }
-    return empty;
+    return made;
 }
 
 struct Edge {
@@ -108,8 +110,34 @@ std::vector<uint32_t> connected_parts(const std::vector<std::vector<Edge>> & edg
 
 }  // namespace
 
+bool keep_what_ends(Grammar & grammar) {
+    const auto is_free = [&grammar](GrammarSymbol symbol) {
+        if (symbol.kind() != GrammarKind::kCharacters) { return symbol.kind() != GrammarKind::kRule; }
+        const CharacterSet & set = grammar.sets[symbol.value()];
+        return set.all_others || set.begin != set.end;
+    };
+    const std::vector<bool> ends = rules_made_of(grammar, is_free);
+    std::vector<uint32_t> begins;
+    std::vector<uint32_t> first;
+    for (uint32_t rule = 0; rule < grammar.n_rules(); ++rule) {
+        first.push_back(static_cast<uint32_t>(begins.size()));
+        for (const uint32_t begin : grammar.alternatives(rule)) {
+            uint32_t i = begin;
+            for (; grammar.symbols[i].kind() != GrammarKind::kEnd; ++i) {
+                const GrammarSymbol symbol = grammar.symbols[i];
+                if (symbol.kind() == GrammarKind::kRule ? !ends[symbol.value()] : !is_free(symbol)) { break; }
+            }
+            if (grammar.symbols[i].kind() == GrammarKind::kEnd) { begins.push_back(begin); }
+        }
+    }
+    first.push_back(static_cast<uint32_t>(begins.size()));
+    grammar.begins = std::move(begins);
+    grammar.first = std::move(first);
+    return ends[grammar.root];
+}
+
 std::optional<uint32_t> rule_that_begins_with_itself(Grammar & grammar) {
-    grammar.may_be_empty = empty_rules(grammar);
+    grammar.may_be_empty = rules_made_of(grammar, [](GrammarSymbol /*symbol*/) { return false; });
     const std::vector<std::vector<Edge>> edges = beginnings(grammar);
     grammar.ranks = connected_parts(edges);  // in the order in which they are found: what a part leads to was found before it
     const std::vector<uint32_t> & part = grammar.ranks;

@@ -30,6 +30,11 @@ public:
         while (!at_end()) { PITH_RETURN_IF_ERROR(read_rule()); }
         PITH_RETURN_IF_ERROR(check_rules());
         put_rules_together();
+        if (!keep_what_ends(grammar_)) {
+            return {ErrorCode::kInvalidArgument, "the grammar cannot be followed: no text of the rule " +
+                                                     name_of(grammar_.root) +
+                                                     " ends, as where what must be there must have itself within it"};
+        }
         if (const auto rule = rule_that_begins_with_itself(grammar_)) {
             return {ErrorCode::kInvalidArgument, "the grammar cannot be followed: the rule " + name_of(*rule) +
                                                      " begins with itself (left recursion): say what repeats with * or +"};

@@ -167,6 +167,8 @@ RegularTexts::Id RegularTexts::joined(Kind kind, std::vector<Id> sets) {
     for (const Id set : sets) {
         if (set == winner) { return winner; }
         if (set == neutral) { continue; }
+        if (is_spent()) { return kNothing; }
+        n_steps_ += terms_[set].kind == kind ? std::ssize(terms_[set].of) : 1;
         if (terms_[set].kind == kind) {
             all.insert(all.end(), terms_[set].of.begin(), terms_[set].of.end());
         } else {
@@ -207,6 +209,7 @@ RegularTexts::Id RegularTexts::both(std::vector<Id> sets) {
 }
 
 RegularTexts::Id RegularTexts::all_but(Id set) {
+    if (is_spent()) { return kNothing; }  // never kAll, of which holds() is sure
     if (terms_[set].kind == Kind::kAllBut) { return terms_[set].of[0]; }
     return term(Kind::kAllBut, {set}, !terms_[set].may_end);
 }
@@ -274,7 +277,9 @@ RegularTexts::Id RegularTexts::behind(Id set, char32_t first) {
 }
 
 // Where another kind of first character begins. With repetitions.
-void RegularTexts::borders(Id set, std::vector<char32_t> & out) const {
+void RegularTexts::borders(Id set, std::set<Id> & seen, std::vector<char32_t> & out) {
+    ++n_steps_;
+    if (is_spent() || !seen.insert(set).second) { return; }
     const Term & here = terms_[set];
     switch (here.kind) {
         case Kind::kEmpty:
@@ -286,16 +291,16 @@ void RegularTexts::borders(Id set, std::vector<char32_t> & out) const {
             }
             return;
         case Kind::kThen:
-            borders(here.of[0], out);
-            if (terms_[here.of[0]].may_end) { borders(here.of[1], out); }
+            borders(here.of[0], seen, out);
+            if (terms_[here.of[0]].may_end) { borders(here.of[1], seen, out); }
             return;
         case Kind::kEither:
         case Kind::kBoth:
-            for (const Id one : here.of) { borders(one, out); }
+            for (const Id one : here.of) { borders(one, seen, out); }
             return;
         case Kind::kAllBut:
         case Kind::kTimes:
-            borders(here.of[0], out);
+            borders(here.of[0], seen, out);
             return;
         case Kind::kMultiple:
             for (char32_t c = '0'; c <= '9' + 1; ++c) { out.push_back(c); }
@@ -304,6 +309,7 @@ void RegularTexts::borders(Id set, std::vector<char32_t> & out) const {
 }
 
 std::optional<bool> RegularTexts::holds(Id set, std::u32string_view text) {
+    if (set == kAll) { return true; }
     for (const char32_t c : text) { set = behind(set, c); }
     return is_spent() ? std::nullopt : std::optional(terms_[set].may_end);
 }
@@ -322,7 +328,9 @@ Result<TextAutomaton> RegularTexts::automaton(Id set, size_t most_states) {
         TextAutomaton::State state;
         state.may_end = terms_[open[i]].may_end;
         std::vector<char32_t> ends = {0, kFirstSurrogate, kLastSurrogate + 1, kMostCharacter + 1};
-        borders(open[i], ends);
+        std::set<Id> seen;
+        borders(open[i], seen, ends);
+        if (is_spent()) { return {ErrorCode::kInvalidArgument, "takes too much work"}; }
         std::ranges::sort(ends);
         ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
         for (size_t k = 0; k + 1 < ends.size() && ends[k] <= kMostCharacter; ++k) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -78,7 +79,7 @@ private:
     Id multiple(uint32_t of, uint32_t rest);
     Id joined(Kind kind, std::vector<Id> sets);
     Id behind(Id set, char32_t first);  // the derivative
-    void borders(Id set, std::vector<char32_t> & out) const;
+    void borders(Id set, std::set<Id> & seen, std::vector<char32_t> & out);
     bool is_spent() const { return n_steps_ > kMostSteps || terms_.size() > kMostTerms; }
 
     // Of all that is asked, together: about a second, and 50 MB.

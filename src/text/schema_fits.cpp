@@ -35,8 +35,9 @@ Result<bool> SchemaReader::fits(const Json & value, const Parts & parts, int dep
     PITH_ASSIGN_OR_RETURN(const Facts * facts, facts_of(parts));
     const unsigned type = type_of(value);
     if (facts->is_never || (facts->types & type) == 0) { return false; }
-    if (facts->values && std::ranges::none_of(*facts->values, [&](const Json * one) { return *one == value; })) {
-        return false;
+    if (facts->values && !facts->value_places.contains(&value)) {
+        PITH_RETURN_IF_ERROR(spend(facts->values->size(), "#"));
+        if (std::ranges::none_of(*facts->values, [&](const Json * one) { return *one == value; })) { return false; }
     }
     if ((type & schema_type::kNumber) != 0 && !facts->range.holds(decimal_of(value))) { return false; }
     if (type == schema_type::kString) {
@@ -49,6 +50,7 @@ Result<bool> SchemaReader::fits(const Json & value, const Parts & parts, int dep
     if (type == schema_type::kArray) {
         if (!is_between(std::ssize(value), facts->min_items.value_or(0), facts->max_items)) { return false; }
         for (size_t i = 0; i < value.size(); ++i) {
+            PITH_RETURN_IF_ERROR(spend(facts->unique != nullptr ? i : 0, "#"));
             for (size_t k = 0; k < i && facts->unique != nullptr; ++k) {
                 if (value[i] == value[k]) { return false; }
             }
@@ -84,6 +86,7 @@ Result<bool> SchemaReader::fits_object(const Json & value, const Facts & facts, 
     if (!is_between(std::ssize(value), facts.min_properties, facts.max_properties)) { return false; }
     if (std::ranges::any_of(facts.required, [&](const std::string & key) { return !value.contains(key); })) { return false; }
     for (const auto & [key, one] : value.items()) {
+        PITH_RETURN_IF_ERROR(spend(facts.names.size(), "#"));
         for (const auto & [schema, where] : facts.property_names) {
             Parts name;
             PITH_RETURN_IF_ERROR(add(*schema, where, name));
@@ -131,6 +134,7 @@ Result<Id> SchemaReader::strings_of(const Parts & parts, int depth) {
             all.push_back(texts_.either(std::move(options)));
             continue;
         }
+        PITH_RETURN_IF_ERROR(spend(4 * options.size() * options.size(), choice.where));
         std::vector<Id> one;
         for (size_t k = 0; k < options.size(); ++k) {
             std::vector<Id> others = options;
@@ -257,6 +261,7 @@ Result<bool> SchemaReader::is_possible(const Parts & parts, unsigned types, cons
         return false;
     }
     for (const std::string & name : facts->required) {
+        PITH_RETURN_IF_ERROR(spend(written != nullptr ? written->names.size() : 0, "#"));
         const bool is_written =
             written == nullptr || writes_others(*written) || std::ranges::find(written->names, name) != written->names.end();
         if (!is_written) { return false; }

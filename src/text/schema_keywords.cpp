@@ -31,27 +31,29 @@ Status SchemaReader::read_types(const Json & schema, const std::string & where, 
         for (const Json & one : list) {
             if (!one.is_string()) { return bad(where, "'type' is no name"); }
             const std::string name = one;
-            if (!listed.insert(name).second) { return bad(where, "'type' has \"" + name + "\" twice"); }
-            if (type_called(name) == 0) { return bad(where, "the type '" + name + "' is not known"); }
+            if (!listed.insert(name).second) { return bad(where, "'type' has \"" + shortened(name) + "\" twice"); }
+            if (type_called(name) == 0) { return bad(where, "the type '" + shortened(name) + "' is not known"); }
             types |= type_called(name);
         }
         facts.types &= types;
     }
-    const auto keep_values = [&](std::vector<const Json *> values) {
+    const auto keep_values = [&](std::vector<const Json *> values) -> Status {
         if (!facts.values) {
             facts.values = std::move(values);
-            return;
+            return {};
         }
+        PITH_RETURN_IF_ERROR(spend(values.size() * facts.values->size(), where));
         std::erase_if(*facts.values, [&](const Json * one) {
             return std::ranges::none_of(values, [&](const Json * other) { return *one == *other; });
         });
+        return {};
     };
-    if (const auto found = schema.find("const"); found != schema.end()) { keep_values({&*found}); }
+    if (const auto found = schema.find("const"); found != schema.end()) { PITH_RETURN_IF_ERROR(keep_values({&*found})); }
     if (const auto found = schema.find("enum"); found != schema.end()) {
         if (!found->is_array() || found->empty()) { return bad(where, "'enum' is not a list of values"); }
         std::vector<const Json *> values;
         for (const Json & one : *found) { values.push_back(&one); }
-        keep_values(std::move(values));
+        PITH_RETURN_IF_ERROR(keep_values(std::move(values)));
     }
     return {};
 }
@@ -122,7 +124,7 @@ Status SchemaReader::read_strings(const Json & schema, const std::string & where
         if (!found->is_string()) { return bad(where, "'format' is no text"); }
         static const std::set<std::string> kUnknown = {"regex", "uri-template"};  // of which no pattern speaks
         if (kUnknown.contains(found->get<std::string>())) {
-            return not_followed(where, "format", "is " + found->dump() + ", which is not understood");
+            return not_followed(where, "format", "is " + shortened(found->dump()) + ", which is not understood");
         }
         if (const std::string * known = pattern_of_format(found->get<std::string>())) {
             PITH_ASSIGN_OR_RETURN(const RegularTexts::Id some, pattern(*known, where));
@@ -171,8 +173,14 @@ Status SchemaReader::read_arrays(const Json & schema, const std::string & where,
 Status SchemaReader::read_objects(const Json & schema, const std::string & where, Facts & facts) {
     PITH_RETURN_IF_ERROR(count(schema, "minProperties", facts.min_properties, false, where));
     PITH_RETURN_IF_ERROR(count(schema, "maxProperties", facts.max_properties, true, where));
+    std::set<std::string> known;  // what is in facts.names
+    const auto know = [&](size_t n_more) -> Status {
+        PITH_RETURN_IF_ERROR(spend(16 * (facts.names.size() + n_more), where));
+        if (known.empty()) { known.insert(facts.names.begin(), facts.names.end()); }
+        return {};
+    };
     const auto name = [&](const std::string & one) {
-        if (std::ranges::find(facts.names, one) == facts.names.end()) { facts.names.push_back(one); }
+        if (known.insert(one).second) { facts.names.push_back(one); }
     };
     for (const char * key : {"properties", "patternProperties"}) {
         if (schema.contains(key) && !schema[key].is_object()) {
@@ -180,17 +188,18 @@ Status SchemaReader::read_objects(const Json & schema, const std::string & where
         }
     }
     if (const auto found = schema.find("properties"); found != schema.end()) {
-        const std::set<std::string> known(facts.names.begin(), facts.names.end());
-        for (const auto & [key, value] : found->items()) {
-            if (!known.contains(key)) { facts.names.push_back(key); }
-        }
-        PITH_RETURN_IF_ERROR(spend(16 * (known.size() + found->size()), where));
+        PITH_RETURN_IF_ERROR(know(found->size()));
+        for (const auto & [key, value] : found->items()) { name(key); }
+    }
+    if (const auto found = schema.find("patternProperties"); found != schema.end()) {
+        for (const auto & [key, value] : found->items()) { facts.patterns.insert(key); }
     }
     const bool says_properties =
         schema.contains("properties") || schema.contains("patternProperties") || schema.contains("additionalProperties");
     if (says_properties) { facts.objects.push_back(&schema); }
     if (const auto found = schema.find("required"); found != schema.end() && !found->is_boolean()) {  // draft 3 has booleans
         if (!found->is_array()) { return bad(where, "'required' is no list of names"); }
+        PITH_RETURN_IF_ERROR(know(found->size()));
         for (const Json & one : *found) {
             if (!one.is_string()) { return bad(where, "'required' is no list of names"); }
             facts.required.insert(one.get<std::string>());
@@ -212,34 +221,29 @@ Status SchemaReader::read_objects(const Json & schema, const std::string & where
 
 // ---- properties and items ---------------------------------------------------------------------------------------------------
 
-std::set<std::string> SchemaReader::all_patterns(const Facts & facts) const {
-    std::set<std::string> out;
-    for (const Json * schema : facts.objects) {
-        if (!schema->contains("patternProperties")) { continue; }
-        for (const auto & [key, value] : (*schema)["patternProperties"].items()) { out.insert(key); }
-    }
-    return out;
-}
-
 Result<SchemaReader::Parts> SchemaReader::property_of(const Facts & facts, const std::string & name) {
     std::set<std::string> patterns;
-    for (const std::string & one : all_patterns(facts)) {
+    PITH_RETURN_IF_ERROR(spend(64 * facts.patterns.size(), "patternProperties"));
+    const std::u32string text = facts.patterns.empty() ? std::u32string() : characters_of(name);
+    for (const std::string & one : facts.patterns) {
         PITH_ASSIGN_OR_RETURN(const RegularTexts::Id names, pattern(one, "patternProperties"));
-        const auto holds = texts_.holds(names, characters_of(name));
+        const auto holds = texts_.holds(names, text);
         if (holds.value_or(true)) { patterns.insert(one); }
     }
     Parts out;
     for (const Json * schema : facts.objects) {
         const std::string where = where_of(schema);
         bool is_said = false;
-        if (const auto found = schema->find("properties"); found != schema->end() && found->contains(name)) {
-            PITH_RETURN_IF_ERROR(add((*found)[name], where + "/properties/" + name, out));
-            is_said = true;
+        if (const auto found = schema->find("properties"); found != schema->end()) {
+            if (const Json * property = member(*found, name)) {
+                PITH_RETURN_IF_ERROR(add(*property, where + "/properties/" + shortened(name), out));
+                is_said = true;
+            }
         }
         if (const auto found = schema->find("patternProperties"); found != schema->end()) {
             for (const auto & [key, value] : found->items()) {
                 if (!patterns.contains(key)) { continue; }
-                PITH_RETURN_IF_ERROR(add(value, where + "/patternProperties/" + key, out));
+                PITH_RETURN_IF_ERROR(add(value, where + "/patternProperties/" + shortened(key), out));
                 is_said = true;
             }
         }
@@ -258,7 +262,7 @@ Result<SchemaReader::Parts> SchemaReader::property_with(const Facts & facts, con
         if (const auto found = schema->find("patternProperties"); found != schema->end()) {
             for (const auto & [key, value] : found->items()) {
                 if (!patterns.contains(key)) { continue; }
-                PITH_RETURN_IF_ERROR(add(value, where + "/patternProperties/" + key, out));
+                PITH_RETURN_IF_ERROR(add(value, where + "/patternProperties/" + shortened(key), out));
                 is_said = true;
             }
         }

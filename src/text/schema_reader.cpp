@@ -10,6 +10,8 @@ using Json = SchemaJson;
 
 constexpr size_t kMostWork = size_t{16} << 20;  // bytes of all expressions, those inside of others, too
 constexpr size_t kMostDepth = 400;              // of $ref and allOf inside of each other
+constexpr size_t kMostNotes = 10;
+constexpr size_t kMostPath = 300;  // bytes of a path in a line
 
 // What says nothing about the text.
 const std::set<std::string> kSilent = {"title",
@@ -72,6 +74,13 @@ bool is_null_too(const Json & schema) {
 
 }  // namespace
 
+std::string SchemaReader::shortened(const std::string & name, size_t most) {
+    if (name.size() <= most) { return name; }
+    size_t end = most;
+    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U) { --end; }  // no half characters
+    return name.substr(0, end) + "…";
+}
+
 std::vector<const void *> SchemaReader::Parts::key() const {
     std::vector<const void *> out(schemas.begin(), schemas.end());
     std::ranges::sort(out);
@@ -79,18 +88,20 @@ std::vector<const void *> SchemaReader::Parts::key() const {
     for (const Choice & choice : choices) { out.push_back(choice.options); }
     out.push_back(nullptr);
     for (const Exclusion & exclusion : exclusions) { out.push_back(exclusion.schema); }
+    if (is_never) { out.push_back(nullptr); }
     return out;
 }
 
 Status SchemaReader::bad(const std::string & where, const std::string & what) const {
-    return {ErrorCode::kInvalidArgument, "JSON schema, " + where + ": " + what};
+    return {ErrorCode::kInvalidArgument, "JSON schema, " + shortened(where, kMostPath) + ": " + what};
 }
 
 Status SchemaReader::not_followed(const std::string & where, const std::string & keyword, const std::string & why) {
-    const std::string what = "'" + keyword + "' " + (why.empty() ? "is not understood" : why);
+    const std::string what = "'" + shortened(keyword) + "' " + (why.empty() ? "is not understood" : why);
     if (!may_weaken_) { return bad(where, what + "; leave it out, or send a grammar of your own"); }
-    const std::string note = where + ": " + what;
-    if (std::ranges::find(notes_, note) == notes_.end()) { notes_.push_back(note); }
+    if (notes_.size() == kMostNotes) { return {}; }
+    std::string note = shortened(where, kMostPath) + ": " + what;
+    if (std::ranges::find(notes_, note) == notes_.end()) { notes_.push_back(std::move(note)); }
     return {};
 }
 
@@ -109,16 +120,32 @@ std::string SchemaReader::where_of(const Json * schema) const {
 Result<const Json *> SchemaReader::referred(const Json & schema, const std::string & where) const {
     if (!schema["$ref"].is_string()) { return bad(where, "'$ref' is no text"); }
     const std::string ref = schema["$ref"];
-    if (!ref.starts_with("#")) { return bad(where, "'$ref' is '" + ref + "': only places of this document (#/…) can be read"); }
+    if (!ref.starts_with("#")) {
+        return bad(where, "'$ref' is '" + shortened(ref) + "': only places of this document (#/…) can be read");
+    }
     try {
         return &document_.at(Json::json_pointer(ref.substr(1)));
-    } catch (const Json::exception &) { return bad(where, "'$ref' is '" + ref + "', and there is no such place"); }
+    } catch (const Json::exception &) { return bad(where, "'$ref' is '" + shortened(ref) + "', and there is no such place"); }
 }
 
 const Json & SchemaReader::made(Json schema, const std::string & where) {
     made_.push_back(std::move(schema));
     where_[&made_.back()] = where;
     return made_.back();
+}
+
+// What an object of JSON has under a name; nullptr: nothing. Looking for it there takes as long as the object is large.
+const Json * SchemaReader::member(const Json & object, const std::string & name) {
+    if (object.size() < 32) {
+        const auto found = object.find(name);
+        return found != object.end() ? &*found : nullptr;
+    }
+    auto & known = members_[&object];
+    if (known.empty()) {
+        for (const auto & [key, value] : object.get_ref<const Json::object_t &>()) { known.emplace(key, &value); }
+    }
+    const auto found = known.find(name);
+    return found != known.end() ? found->second : nullptr;
 }
 
 Status SchemaReader::check_keywords(const Json & schema, const std::string & where) {
@@ -129,17 +156,20 @@ Status SchemaReader::check_keywords(const Json & schema, const std::string & whe
     return {};
 }
 
-Status SchemaReader::add(const Json & schema, const std::string & where, Parts & parts) {
-    PITH_RETURN_IF_ERROR(spend(8, where));
+Status SchemaReader::add(const Json & place, const std::string & where, Parts & parts) {
+    PITH_RETURN_IF_ERROR(spend(8 + where.size(), where));
+    const auto bare = bare_of_.find(&place);
+    const bool is_bare = bare != bare_of_.end();
+    const Json & schema = is_bare ? *bare->second : place;
     if (schema.is_boolean()) {
         parts.is_never = parts.is_never || !schema.get<bool>();
         return {};
     }
     if (!schema.is_object()) { return bad(where, "is neither an object nor a boolean"); }
-    if (open_.contains(&schema) || parts.taken.contains(&schema)) {
+    if (open_.contains(&place) || parts.taken.contains(&place)) {
         return bad(where, "begins with itself and never ends ('$ref')");
     }
-    if (!parts.seen.insert(&schema).second) {
+    if (!parts.seen.insert(&place).second) {
         PITH_ASSIGN_OR_RETURN(const bool again, speaks_of(schema, where, parts.taken));
         return again ? bad(where, "begins with itself and never ends ('$ref')") : Status();
     }
@@ -147,13 +177,11 @@ Status SchemaReader::add(const Json & schema, const std::string & where, Parts &
         return bad(where, "schemas are nested deeper than " + std::to_string(kMostDepth) + ", what '$ref' names counted in");
     }
     where_.try_emplace(&schema, where);
-    if (is_null_too(schema)) {  // OpenAPI's: as if it were a choice
+    if (is_null_too(schema) && !is_bare) {  // OpenAPI's: as if it were a choice
         const Json *& both = made_of_[&schema];
         if (both == nullptr) {
-            Json bare = schema;
-            bare.erase("nullable");
-            PITH_RETURN_IF_ERROR(spend(bare.size() * 64, where));
-            both = &made(Json{{"anyOf", {bare, {{"type", "null"}}}}}, where);
+            both = &made(Json{{"anyOf", {true, {{"type", "null"}}}}}, where);
+            bare_of_[&(*both)["anyOf"][0]] = &schema;
         }
         open_.insert(&schema);
         const Status status = add(*both, where, parts);
@@ -161,11 +189,11 @@ Status SchemaReader::add(const Json & schema, const std::string & where, Parts &
         return status;
     }
     PITH_RETURN_IF_ERROR(check_keywords(schema, where));
-    open_.insert(&schema);
+    open_.insert(&place);
     const Status status = [&]() -> Status {
         if (schema.contains("$ref")) {
             PITH_ASSIGN_OR_RETURN(const Json * target, referred(schema, where));
-            PITH_RETURN_IF_ERROR(add(*target, schema["$ref"].get<std::string>(), parts));
+            PITH_RETURN_IF_ERROR(add(*target, shortened(schema["$ref"].get<std::string>(), kMostPath), parts));
         }
         if (!schema.contains("allOf")) { return {}; }
         if (!schema["allOf"].is_array()) { return bad(where, "'allOf' is not a list of schemas"); }
@@ -174,15 +202,15 @@ Status SchemaReader::add(const Json & schema, const std::string & where, Parts &
         }
         return {};
     }();
-    open_.erase(&schema);
+    open_.erase(&place);
     PITH_RETURN_IF_ERROR(status);
     for (const char * key : {"anyOf", "oneOf"}) {
         if (!schema.contains(key)) { continue; }
-        const std::string place = where + "/" + key;
-        if (!schema[key].is_array() || schema[key].empty()) { return bad(place, "is not a list of schemas"); }
+        const std::string path = where + "/" + key;
+        if (!schema[key].is_array() || schema[key].empty()) { return bad(path, "is not a list of schemas"); }
         where_.try_emplace(&schema[key], where);
-        made_of_.try_emplace(&schema[key], &schema);
-        parts.choices.push_back({&schema[key], place, std::string_view(key) == "oneOf"});
+        made_of_.try_emplace(&schema[key], &place);
+        parts.choices.push_back({&schema[key], path, std::string_view(key) == "oneOf"});
     }
     if (schema.contains("not")) { parts.exclusions.push_back({&schema["not"], where + "/not", "not"}); }
     const bool says_more = std::ranges::any_of(schema.items(), [](const auto & one) {
@@ -221,8 +249,12 @@ Result<SchemaReader::Parts> SchemaReader::with_option(const Parts & parts, size_
     out.taken.insert(made_of_.at(chosen.options));
     const auto place = [&](size_t i) { return chosen.where + "/" + std::to_string(i); };
     PITH_RETURN_IF_ERROR(add((*chosen.options)[option], place(option), out));
-    for (size_t i = 0; chosen.only_one && i < chosen.options->size(); ++i) {
-        if (i != option) { out.exclusions.push_back({&(*chosen.options)[i], place(i), "oneOf"}); }
+    if (!chosen.only_one) { return out; }
+    PITH_RETURN_IF_ERROR(spend(64 * chosen.options->size(), chosen.where));
+    for (size_t i = 0; i < chosen.options->size(); ++i) {
+        if (i != option && (*chosen.options)[i] != Json(false)) {
+            out.exclusions.push_back({&(*chosen.options)[i], place(i), "oneOf"});
+        }
     }
     return out;
 }
@@ -248,6 +280,7 @@ Result<const SchemaReader::Facts *> SchemaReader::facts_of(const Parts & parts) 
     }
     facts->written = facts->types;
     if (facts->types == schema_type::kAny && about != 0 && !facts->values) { facts->written = about; }
+    if (facts->values) { facts->value_places.insert(facts->values->begin(), facts->values->end()); }
     known = std::move(facts);
     return known.get();
 }

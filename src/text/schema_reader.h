@@ -57,6 +57,9 @@ public:
         std::string where;
         std::string keyword;
     };
+    // A name as paths have it.
+    static std::string shortened(const std::string & name, size_t most = 60);
+
     struct Parts {
         std::vector<const SchemaJson *> schemas;  // what they say besides $ref, allOf, anyOf, oneOf and not
         std::vector<Choice> choices;              // one option of each must fit, too
@@ -74,6 +77,7 @@ public:
         unsigned written = schema_type::kAny;  // what an answer is made of, where keywords speak of some types alone
         bool is_never = false;
         std::optional<std::vector<const SchemaJson *>> values;  // one of these
+        std::set<const SchemaJson *> value_places;              // the same
         NumberRange range;
         int64_t min_length = 0;
         int64_t max_length = -1;  // this and other ends: below 0 there is none
@@ -84,6 +88,7 @@ public:
         std::vector<const SchemaJson *> objects;  // that say something of properties
         std::vector<std::string> names;           // of properties, in order
         std::set<std::string> required;
+        std::set<std::string> patterns;                                          // of patternProperties
         std::vector<std::pair<const SchemaJson *, std::string>> property_names;  // schemas of names, and where
         int64_t min_properties = 0;
         int64_t max_properties = -1;
@@ -99,10 +104,9 @@ public:
 
     // What a property, or an item, must be.
     Result<Parts> property_of(const Facts & facts, const std::string & name);
-    // Of names that are not among `names`: those patterns, of all_patterns(), they have.
+    // Of names that are not among `names`: those patterns they have.
     Result<Parts> property_with(const Facts & facts, const std::set<std::string> & patterns);
     Result<Parts> item_of(const Facts & facts, size_t index);
-    std::set<std::string> all_patterns(const Facts & facts) const;
     size_t n_first_items(const Facts & facts) const;  // that have schemas of their own
     bool says_other_items(const Facts & facts) const;
     // Whether an answer may have properties that the schemas do not name.
@@ -140,6 +144,7 @@ private:
     Result<bool> is_possible(const Parts & parts, unsigned types, const Facts * written, int depth);
     Result<bool> fits_object(const SchemaJson & value, const Facts & facts, int depth);
     const SchemaJson & made(SchemaJson schema, const std::string & where);
+    const SchemaJson * member(const SchemaJson & object, const std::string & name);
 
     const SchemaJson & document_;
     RegularTexts & texts_;
@@ -150,7 +155,9 @@ private:
     std::map<std::vector<const void *>, std::unique_ptr<Facts>> facts_;
     std::deque<SchemaJson> made_;
     std::map<const SchemaJson *, const SchemaJson *> made_of_;
-    std::set<const SchemaJson *> open_;  // schemas that are being added
+    std::map<const SchemaJson *, const SchemaJson *> bare_of_;  // which schema, 'nullable' aside, is meant by a place of made_
+    std::map<const SchemaJson *, std::map<std::string_view, const SchemaJson *>> members_;  // of large objects
+    std::set<const SchemaJson *> open_;                                                     // schemas that are being added
     size_t n_bytes_ = 0;
 };
 

@@ -140,8 +140,9 @@ private:
 
     Result<std::string> convert_as_it_is(const Parts & parts, const std::string & where) {
         std::vector<std::string> out;
+        std::set<std::string> said;
         const auto add = [&](std::string text) {
-            if (!text.empty() && std::ranges::find(out, text) == out.end()) { out.push_back(std::move(text)); }
+            if (!text.empty() && said.insert(text).second) { out.push_back(std::move(text)); }
         };
         if (!parts.choices.empty()) {
             const SchemaReader::Choice & choice = parts.choices[0];
@@ -342,10 +343,11 @@ private:
         for (const Json * value : list) {
             PITH_ASSIGN_OR_RETURN(const bool good, reader_.fits(*value, item));
             if (!good || std::ranges::any_of(kept, [&](const Json * other) { return *other == *value; })) { continue; }
+            if (kept.size() == kMostUnique) { return none; }
             kept.push_back(value);
             out.push_back(literal_json(*value));
         }
-        return out.size() <= kMostUnique ? std::optional(out) : none;
+        return std::optional(out);
     }
 
     // ---- objects ----------------------------------------------------------------------------------------------------
@@ -355,11 +357,18 @@ private:
         PITH_ASSIGN_OR_RETURN(const RegularTexts::Id allowed, reader_.names_of(facts));
         std::vector<PropertyRule> properties;
         for (const std::string & name : facts.names) {
-            PITH_ASSIGN_OR_RETURN(const std::string text,
-                                  convert(reader_.property_of(facts, name), where + "/properties/" + name));
-            const bool good = !text.empty() && reader_.texts().holds(allowed, characters_of(name)).value_or(false);
+            PITH_ASSIGN_OR_RETURN(const std::string text, convert(reader_.property_of(facts, name),
+                                                                  where + "/properties/" + SchemaReader::shortened(name)));
+            const auto holds = reader_.texts().holds(allowed, characters_of(name));
+            if (!holds) {
+                PITH_RETURN_IF_ERROR(
+                    reader_.not_followed(where, "propertyNames", "cannot be followed: it takes too much work"));
+            }
+            const bool good = !text.empty() && holds.value_or(true);
             const bool must = facts.required.contains(name);
-            if (!good && must) { return unfit(where, "the property '" + name + "' is required, and nothing fits it"); }
+            if (!good && must) {
+                return unfit(where, "the property '" + SchemaReader::shortened(name) + "' is required, and nothing fits it");
+            }
             if (good) { properties.push_back({pair(literal_json(Json(name)), text), must}); }
         }
         PITH_ASSIGN_OR_RETURN(const std::string other, other_property(facts, allowed, where));
@@ -401,8 +410,7 @@ private:
     Result<std::string> other_property(const Facts & facts, RegularTexts::Id allowed, const std::string & where) {
         if (!reader_.writes_others(facts)) { return std::string(); }
         RegularTexts & texts = reader_.texts();
-        const std::set<std::string> all = reader_.all_patterns(facts);
-        const std::vector<std::string> patterns(all.begin(), all.end());
+        const std::vector<std::string> patterns(facts.patterns.begin(), facts.patterns.end());
         if (patterns.size() > 6) {
             PITH_RETURN_IF_ERROR(reader_.not_followed(where, "patternProperties", "can be followed for six patterns at most"));
             return std::string();

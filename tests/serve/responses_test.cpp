@@ -3,6 +3,7 @@
 #include "serve/serving.h"
 #include "serve/shapes/responses_input.h"
 #include "serve/shapes/responses_request.h"
+#include "serve/shapes/tools.h"
 
 namespace pith::testing::responses_test {
 namespace {
@@ -403,6 +404,61 @@ TEST_F(Responses, TellThatALongPromptIsBeingRead) {
     for (const Json & event : stream.events()) { n += event["type"] == "response.in_progress" ? 1 : 0; }
     EXPECT_GT(n, 2) << stream.body;
     EXPECT_EQ(put_together(stream)["usage"]["output_tokens"], 2);
+}
+
+TEST_F(Responses, TellThatATextToolsTextIsBeingWritten) {
+    ServingOptions options;
+    options.api.ping_s = 0;
+    const Serving serving(options);
+    const Json body = {{"input", "What will the weather be?"},
+                       {"stream", true},
+                       {"temperature", 0},
+                       {"max_output_tokens", 120},  // the built-in model's text has no end
+                       {"tools", {{{"type", "custom"}, {"name", "patch"}}}},
+                       {"tool_choice", {{"type", "custom"}, {"name", "patch"}}}};
+    const HttpAnswer stream = post(serving.port(), kPath, body);
+    bool has_begun = false;
+    int n = 0;
+    for (const Json & event : stream.events()) {
+        has_begun = has_begun || event["type"] == "response.output_item.added";
+        n += has_begun && event["type"] == "response.in_progress" ? 1 : 0;
+    }
+    EXPECT_GT(n, 2) << stream.body;
+    const Json cut = put_together(stream);
+    EXPECT_EQ(cut["status"], "incomplete");
+    ASSERT_EQ(cut["output"][0]["type"], "custom_tool_call") << cut;
+    EXPECT_EQ(cut["output"][0]["input"].get<std::string>().find("\"input\""), std::string::npos) << cut;
+}
+
+TEST(ResponsesTexts, OfACutCallAreThoseSoFar) {
+    struct Row {
+        std::string arguments, text;
+    };
+    for (const Row & row : std::vector<Row>{{R"({"input": "a\nb)", "a\nb"},
+                                            {R"({"input":"a\)", "a"},
+                                            {R"({"input":"a\u00)", "a"},
+                                            {R"({"input":"a\ud83d\ude)", "a"},
+                                            {R"({"input":"a\\)", "a\\"},
+                                            {"{\"input\":\"a\xC3", "a"},
+                                            {R"({"input":"a\"b" )", "a\"b"},
+                                            {R"({"input":"ab"})", "ab"},
+                                            {R"({"inp)", ""},
+                                            {"", ""}}) {
+        EXPECT_EQ(serve::text_begun_in_arguments(row.arguments), row.text) << row.arguments;
+    }
+}
+
+TEST_F(Responses, LeaveToolsOfOtherServersOutOfThoseAllowed) {
+    Json body = {{"input", "x"},
+                 {"max_output_tokens", 1},
+                 {"tools", {{{"type", "custom"}, {"name", "patch"}}, {{"type", "web_search"}}}},
+                 {"tool_choice",
+                  {{"type", "allowed_tools"},
+                   {"mode", "auto"},
+                   {"tools", {{{"type", "web_search"}}, {{"type", "custom"}, {"name", "patch"}}}}}}};
+    EXPECT_EQ(send(body).status, 200);
+    body["tool_choice"]["tools"] = {{{"type", "custom"}}};
+    EXPECT_EQ(send(body).status, 400);
 }
 
 TEST_F(Responses, NameToolsOfOtherServersInTheLogOnce) {

@@ -19,12 +19,9 @@ void leave_out_client_headers(std::string & system) {
         return std::ranges::any_of(kKnown, [&](std::string_view name) { return system.starts_with(name); });
     };
     while (begins_with_one()) {
-        static std::atomic<bool> told{false};
-        if (!told.exchange(true)) {
-            log_line(LogLevel::kWarning,
-                     "a line '" + system.substr(0, system.find(':')) +
-                         "' in front of a system prompt is left out: it changes with every request (said once)");
-        }
+        log_once(LogLevel::kWarning,
+                 "a line '" + system.substr(0, system.find(':')) +
+                     "' in front of a system prompt is left out: it changes with every request (said once)");
         const size_t end = system.find('\n');
         system.erase(0, end == std::string::npos ? system.size() : end + 1);
     }

@@ -37,7 +37,7 @@ Json ResponsesOutput::part(bool whole) const {
 }
 
 void ResponsesOutput::open(Kind kind, Json item, std::vector<Json> & events) {
-    close("completed", events);
+    close(/*cut=*/false, events);
     kind_ = kind;
     items_.push_back(std::move(item));
     events.push_back(event_of("output_item.added", {{"output_index", items_.size() - 1}, {"item", items_.back()}}));
@@ -92,7 +92,7 @@ void ResponsesOutput::end_part(std::vector<Json> & events) {
     events.push_back(event_of("content_part.done", std::move(ended)));
 }
 
-void ResponsesOutput::end_call(std::vector<Json> & events) {
+void ResponsesOutput::end_call(bool cut, std::vector<Json> & events) {
     if (kind_ == Kind::kCall) {
         if (text_.empty()) { go_on("{}", {}, events); }
         items_.back()["arguments"] = text_;
@@ -102,7 +102,7 @@ void ResponsesOutput::end_call(std::vector<Json> & events) {
         events.push_back(event_of("function_call_arguments.done", std::move(done)));
         return;
     }
-    const std::string input = text_in_arguments(text_);
+    const std::string input = cut ? text_begun_in_arguments(text_) : text_in_arguments(text_);
     items_.back()["input"] = input;
     Json delta = place();
     delta["delta"] = input;
@@ -112,14 +112,14 @@ void ResponsesOutput::end_call(std::vector<Json> & events) {
     events.push_back(event_of("custom_tool_call_input.done", std::move(done)));
 }
 
-void ResponsesOutput::close(const char * status, std::vector<Json> & events) {
+void ResponsesOutput::close(bool cut, std::vector<Json> & events) {
     if (kind_ == Kind::kNone) { return; }
     if (kind_ == Kind::kThought || kind_ == Kind::kMessage) {
         end_part(events);
     } else {
-        end_call(events);
+        end_call(cut, events);
     }
-    items_.back()["status"] = status;
+    items_.back()["status"] = cut ? "incomplete" : "completed";
     events.push_back(event_of("output_item.done", {{"output_index", items_.size() - 1}, {"item", items_.back()}}));
     kind_ = Kind::kNone;
     text_.clear();
@@ -159,7 +159,7 @@ void ResponsesOutput::add(const AnswerPiece & piece, std::vector<Json> & events)
 }
 
 void ResponsesOutput::finish(bool cut, std::vector<Json> & events) {
-    close(cut ? "incomplete" : "completed", events);
+    close(cut, events);
 }
 
 }  // namespace pith::serve

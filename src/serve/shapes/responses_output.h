@@ -35,8 +35,8 @@ private:
     void open_call(const ToolCallPiece & call, std::vector<Json> & events);
     void go_on(const std::string & text, const std::vector<TokenLogprob> & logprobs, std::vector<Json> & events);
     void end_part(std::vector<Json> & events);
-    void end_call(std::vector<Json> & events);
-    void close(const char * status, std::vector<Json> & events);
+    void end_call(bool cut, std::vector<Json> & events);
+    void close(bool cut, std::vector<Json> & events);
 
     const Tokenizer & tokenizer_;
     bool with_logprobs_;

@@ -117,7 +117,11 @@ Status read_allowed(Fields & choice, ToolsRequest & tools) {
     if (list == nullptr || !list->is_array()) { return wrong(field(place) + " is no list: name the tools that may be called"); }
     std::vector<std::string> names;
     for (size_t i = 0; i < list->size(); ++i) {
-        PITH_ASSIGN_OR_RETURN(std::string name, chosen_name((*list)[i], place + "[" + std::to_string(i) + "]"));
+        const Json & one = (*list)[i];
+        const auto type = one.is_object() ? one.find("type") : one.end();
+        const bool has_type = type != one.end() && type->is_string() && *type != "";
+        if (has_type && *type != "function" && *type != "custom") { continue; }  // of other servers, left out of 'tools', too
+        PITH_ASSIGN_OR_RETURN(std::string name, chosen_name(one, place + "[" + std::to_string(i) + "]"));
         names.push_back(std::move(name));
     }
     PITH_RETURN_IF_ERROR(tools.allow(names, place));

@@ -183,6 +183,28 @@ std::string text_in_arguments(const std::string & arguments) {
     return text != read.end() && text->is_string() ? text->get<std::string>() : arguments;
 }
 
+std::string text_begun_in_arguments(const std::string & arguments) {
+    if (json_problem(arguments).empty()) { return text_in_arguments(arguments); }
+    constexpr std::string_view kBlank = " \t\r\n";
+    size_t at = arguments.find_first_not_of(kBlank);
+    const std::string name = '"' + std::string(kTextParameter) + '"';
+    for (const std::string & expected : {std::string("{"), name, std::string(":"), std::string("\"")}) {
+        if (at == std::string::npos || arguments.compare(at, expected.size(), expected) != 0) { return {}; }
+        at += expected.size();
+        if (expected != "\"") { at = arguments.find_first_not_of(kBlank, at); }
+    }
+    // What the cut left of an escape, of a character, or behind the text.
+    const std::string text = arguments.substr(at);
+    constexpr size_t kMostCut = 40;
+    for (size_t n = 0; n <= std::min(text.size(), kMostCut); ++n) {
+        const std::string whole = '"' + text.substr(0, text.size() - n) + '"';
+        if (!json_problem(whole).empty()) { continue; }
+        const Json read = Json::parse(whole, nullptr, /*allow_exceptions=*/false);
+        if (read.is_string()) { return read.get<std::string>(); }
+    }
+    return {};
+}
+
 std::string flat_name(const std::string & space, const std::string & name) {
     constexpr std::string_view kBetween = "__";
     if (space.empty()) { return name; }

@@ -49,6 +49,8 @@ Status add_text_tool(const std::string & place, const std::string & name, const 
 // A call of one, as arguments of that function; and the text in such arguments, or they themselves where there is none.
 std::string arguments_of_text(const std::string & text);
 std::string text_in_arguments(const std::string & arguments);
+// The same of arguments that were cut: the text so far.
+std::string text_begun_in_arguments(const std::string & arguments);
 
 // The name by which the model knows a tool of a group.
 std::string flat_name(const std::string & space, const std::string & name);
