@@ -227,13 +227,7 @@ Status RaggedCache::check_invariants() const {
                     return {ErrorCode::kInternal, "KV cache layer " + std::to_string(l) + ", head " + std::to_string(h) +
                                                       ": positions do not ascend, or too many entries"};
                 }
-                const auto turned = this->turned(lane(seq, l, h));
-                bool stands =
-                    turned.size() <= all.size() && std::ranges::adjacent_find(turned, std::greater_equal<>()) == turned.end();
-                if (stands && !turned.empty() && turned.size() < all.size()) {
-                    stands = turned.back() < all[turned.size()] - shift_;
-                }
-                if (!stands) {
+                if (!stand_in_order(turned(lane(seq, l, h)), all, shift_)) {
                     return {ErrorCode::kInternal, "KV cache layer " + std::to_string(l) + ", head " + std::to_string(h) +
                                                       ": where its keys stand does not ascend"};
                 }

@@ -5,13 +5,25 @@
 // so a key is rotated by the difference.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "cache/spill_memory.h"
 
 namespace pith {
+
+// Whether keys of a lane stand in order: its first ones where `turned` says, the others at their position less `shift`.
+inline bool stand_in_order(std::span<const int32_t> turned, std::span<const int32_t> positions, int32_t shift) {
+    if (turned.size() > positions.size()) { return false; }
+    if (std::ranges::adjacent_find(turned, std::greater_equal<>()) != turned.end()) { return false; }
+    if (turned.empty()) { return shift == 0 || positions.empty() || positions.front() >= shift; }
+    const bool ends = turned.size() < positions.size() && turned.back() >= positions[turned.size()] - shift;
+    return turned.front() >= 0 && !ends;
+}
 
 struct TurnedKeys {
     std::vector<int> lengths;                    // [lane]: entries whose rows these are, from the first on

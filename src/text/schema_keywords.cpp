@@ -230,35 +230,21 @@ Result<SchemaReader::Parts> SchemaReader::property_of(const Facts & facts, const
         const auto holds = texts_.holds(names, text);
         if (holds.value_or(true)) { patterns.insert(one); }
     }
-    Parts out;
-    for (const Json * schema : facts.objects) {
-        const std::string where = where_of(schema);
-        bool is_said = false;
-        if (const auto found = schema->find("properties"); found != schema->end()) {
-            if (const Json * property = member(*found, name)) {
-                PITH_RETURN_IF_ERROR(add(*property, where + "/properties/" + shortened(name), out));
-                is_said = true;
-            }
-        }
-        if (const auto found = schema->find("patternProperties"); found != schema->end()) {
-            for (const auto & [key, value] : found->items()) {
-                if (!patterns.contains(key)) { continue; }
-                PITH_RETURN_IF_ERROR(add(value, where + "/patternProperties/" + shortened(key), out));
-                is_said = true;
-            }
-        }
-        if (const auto found = schema->find("additionalProperties"); found != schema->end() && !is_said) {
-            PITH_RETURN_IF_ERROR(add(*found, where + "/additionalProperties", out));
-        }
-    }
-    return out;
+    return property_with(facts, patterns, &name);
 }
 
-Result<SchemaReader::Parts> SchemaReader::property_with(const Facts & facts, const std::set<std::string> & patterns) {
+Result<SchemaReader::Parts> SchemaReader::property_with(const Facts & facts, const std::set<std::string> & patterns,
+                                                        const std::string * name) {
     Parts out;
     for (const Json * schema : facts.objects) {
         const std::string where = where_of(schema);
         bool is_said = false;
+        if (const auto found = schema->find("properties"); name != nullptr && found != schema->end()) {
+            if (const Json * property = member(*found, *name)) {
+                PITH_RETURN_IF_ERROR(add(*property, where + "/properties/" + shortened(*name), out));
+                is_said = true;
+            }
+        }
         if (const auto found = schema->find("patternProperties"); found != schema->end()) {
             for (const auto & [key, value] : found->items()) {
                 if (!patterns.contains(key)) { continue; }

@@ -104,8 +104,9 @@ public:
 
     // What a property, or an item, must be.
     Result<Parts> property_of(const Facts & facts, const std::string & name);
-    // Of names that are not among `names`: those patterns they have.
-    Result<Parts> property_with(const Facts & facts, const std::set<std::string> & patterns);
+    // The same of whatever has these patterns. name: of one that `properties` may name; null: of those not among `names`.
+    Result<Parts> property_with(const Facts & facts, const std::set<std::string> & patterns,
+                                const std::string * name = nullptr);
     Result<Parts> item_of(const Facts & facts, size_t index);
     size_t n_first_items(const Facts & facts) const;  // that have schemas of their own
     bool says_other_items(const Facts & facts) const;

@@ -76,9 +76,8 @@ Sequence::Reach reach_of(const LiveSession & session, std::span<const int32_t> t
                        !asked(session.gates);
     if (!plain) { return Sequence::Reach::kAll; }
     const int64_t n_lanes = session.shape().n_lanes();
-    const bool may_evict =
-        seq.must_evict(seq.cache->n_entries() + n_lanes, n_lanes) && seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1);
     const bool due = seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1);
+    const bool may_evict = due && seq.must_evict(seq.cache->n_entries() + n_lanes, n_lanes);
     const auto room = room_before_turn(session);
     const bool may_turn = room && (*room <= 1 || (due && *room <= 1 + seq.plan->longest_period()));
     if (may_evict || may_turn || !session.forward->can_run_tokens(*seq.cache, seq.evidence) || seq.gate_state.hides_any() ||

@@ -140,15 +140,6 @@ void write_lanes(const RaggedCache & cache, ByteWriter & to) {
     }
 }
 
-// Where keys stand: side by side or further apart, all before the next token.
-bool stand_in_order(std::span<const int32_t> turned, std::span<const int32_t> positions, int32_t shift) {
-    if (turned.size() > positions.size()) { return false; }
-    if (std::ranges::adjacent_find(turned, std::greater_equal<>()) != turned.end()) { return false; }
-    if (turned.empty()) { return shift == 0 || positions.empty() || positions.front() >= shift; }
-    const bool ends = turned.size() < positions.size() && turned.back() >= positions[turned.size()] - shift;
-    return turned.front() >= 0 && !ends;
-}
-
 Status read_lanes(ByteReader & from, SavedSession & session) {
     const Status bad(ErrorCode::kBadFile, "its lanes make no sense");
     session.layers.resize(from.count(5 * sizeof(int)));

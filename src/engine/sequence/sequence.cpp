@@ -201,7 +201,7 @@ void Sequence::count_peak(size_t beside) noexcept {
 
 // Where the open call would put it back.
 Status Sequence::remember_dropped(std::span<const LayerKeep> keeps) {
-    if (!remembers()) { return {}; }
+    if (!way_back_.open || way_back_.n_tokens == 0 || disposable) { return {}; }
     const auto end = static_cast<int32_t>(way_back_.n_tokens);
     PITH_ASSIGN_OR_RETURN(RestingLanes entries, cache->save_dropped(0, keeps, end, aside()));
     if (entries.n_entries() > 0) { way_back_.dropped.push_back(std::move(entries)); }
@@ -219,7 +219,9 @@ Status Sequence::turn(TurnedKeys keys, EvidenceState turned, bool is_last) {
     cache->swap_keys(keys);  // nothing fails from here on
     evidence = std::move(turned);
     for (uint64_t & one : epochs_) { ++one; }
-    if (remembers() && !is_last) { way_back_.turned.push_back({std::move(keys), way_back_.dropped.size()}); }
+    // Also where what is dropped has no way back: a token that fails is fed again, and its keys must stand where they stood.
+    const bool may_go_back = way_back_.open && way_back_.n_tokens > 0 && !way_back_.anew;
+    if (may_go_back && !is_last) { way_back_.turned.push_back({std::move(keys), way_back_.dropped.size()}); }
     return cache->health();
 }
 

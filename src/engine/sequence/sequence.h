@@ -150,7 +150,6 @@ private:
     int n_behind_window(int layer, int64_t next_position) const noexcept;
     void read_lengths(std::vector<int> & to) const;
     Status remember_dropped(std::span<const LayerKeep> keeps);
-    bool remembers() const { return way_back_.open && way_back_.n_tokens > 0 && !disposable; }
     void count_peak(size_t beside) noexcept;
 
     struct TurnBack {
