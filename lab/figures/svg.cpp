@@ -53,9 +53,9 @@ std::string SvgPage::str() const {
     const double height = body.height + 2 * kMargin;
     return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + coordinate(width * scale_) + "\" height=\"" +
            coordinate(height * scale_) + "\" viewBox=\"0 0 " + coordinate(width) + " " + coordinate(height) +
-           "\" font-family=\"Helvetica, Arial, sans-serif\">\n" + style_sheet(has_tables_) +
-           "<rect width=\"100%\" height=\"100%\" class=\"paper\"/>\n" + moved({head + body.body, 0, 0}, kMargin, kMargin).body +
-           "</svg>\n";
+           "\" font-family=\"Helvetica, Arial, sans-serif\">\n" + "<style>\n" + std::string(all_style_sheets().front().text) +
+           "</style>\n<rect width=\"100%\" height=\"100%\" class=\"paper\"/>\n" +
+           moved({head + body.body, 0, 0}, kMargin, kMargin).body + "</svg>\n";
 }
 
 }  // namespace pith::report

@@ -1,4 +1,4 @@
-// svg.h - figures on one self-contained SVG page: line charts, heat maps, tables and strips, side by side. Stage: figures.
+// svg.h - figures on one self-contained SVG page: line charts, heat maps and tables, side by side. Stage: figures.
 // Pure C++: text in, text out; no I/O. No scripts, fonts or other resources are referred to.
 //
 // A page is made of groups. A group is a heading, the key that its panels share (the lines' names, or one colour scale for all
@@ -27,47 +27,25 @@ struct HeatMap {
     std::vector<double> values;  // [n_rows][n_columns], finite
     // Names of rows and columns; empty: 0, 1, … (and where a map is drawn from blocks).
     std::vector<std::string> row_names, column_names;
+    bool strips = false;  // rows are thin and wide, and neighbours of one shade one mark
+
+    // A table: what is written in the cells, which have names. Values may then be not finite: such a cell has no colour.
+    std::vector<std::string> texts{};
+    std::vector<std::string> details{};  // to be pointed at, behind the names: "93.3 (80 to 98)"; empty: none
+    size_t n_apart = 0;                  // so many columns, the last ones, stand apart: averages of the others
+
+    bool is_table() const { return !texts.empty(); }
 };
-// Maps that are compared.
+// Maps, or tables, that are compared.
 struct MapGroup {
     std::string title;
     std::string value_label;  // of the colour scale, with the unit: "attention mass kept (share)"
     std::vector<HeatMap> maps;
-    double low = 0, high = 0;  // the scale's ends; equal: the least and the largest value that is drawn
+    double low = 0, high = 0;  // the scale's ends; equal (not for tables): the least and the largest value that is drawn
+    std::string note{};        // under them: what cells without colour say
 
     // All but the first are left out, and the title says so: dozens of policies' maps would be too many to look at.
     void keep_first(size_t most = 24);
-};
-
-// A table whose cells are coloured by their values, with the values written in them.
-struct HeatTable {
-    std::string title;
-    std::vector<std::string> row_names, column_names;
-    std::vector<double> values;        // [row][column]; not finite: a cell without colour
-    std::vector<std::string> texts;    // in the cells
-    std::vector<std::string> details;  // of the cells, to be pointed at, behind the names: "93.3 (80 to 98)"; empty: none
-    size_t n_apart = 0;                // so many columns, the last ones, stand apart: averages of the others
-};
-// Tables that are compared: one colour scale from `low` to `high`.
-struct TableGroup {
-    std::string title;
-    std::string value_label;  // of the colour scale, with the unit
-    std::vector<HeatTable> tables;
-    double low = 0, high = 0;  // REQUIRES: low < high
-    std::string note;          // under the tables: what cells without colour say
-};
-
-// Lanes over positions, a thin strip each, in panels: what is kept is light, what is not is dark.
-struct StripMap {
-    std::string title;
-    std::string panel_label;  // "layer"
-    std::string row_label;    // "KV head"
-    std::string column_label;
-    int n_panels = 0;
-    int n_rows = 0;  // of a panel
-    int n_columns = 0;
-    std::vector<double> values;            // [n_panels][n_rows][n_columns], 0 (dark) … 1 (light)
-    std::vector<std::string> panel_names;  // empty: 0, 1, …
 };
 
 struct Series {
@@ -111,14 +89,9 @@ public:
     // Of a group without panels nothing is drawn.
     // REQUIRES: every series has one value for each point.
     void add(const ChartGroup & group);
-    // A heat map of more than `kMostCells` a side is drawn from the means of blocks, and says so. REQUIRES: as many values as
-    // cells.
+    // A map of more than `kMostCells` a side (strips: more than `kMostStripCells` columns) is drawn from the means of blocks,
+    // and says so. REQUIRES: as many values, texts and (where there are any) details as cells.
     void add(const MapGroup & group);
-    // REQUIRES: as many values, texts and (where there are any) details as cells.
-    void add(const TableGroup & group);
-    // More than `kMostStripCells` columns are drawn as means of blocks, and said so; neighbours of one shade are one mark.
-    // REQUIRES: as many values as cells.
-    void add(const StripMap & map);
     std::string str() const;
 
     static constexpr int kMostCells = 128, kMostStripCells = 720;
@@ -132,7 +105,6 @@ private:
 
     std::string title_, subtitle_;
     double width_, scale_;
-    bool has_tables_ = false;
     std::vector<Drawing> groups_;
     std::vector<std::string> names_;  // of lines, in the order of their styles
 };

@@ -3,24 +3,20 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <set>
-#include <tuple>
 
 #include "figures/svg.h"
 
 namespace pith::report {
 namespace {
 
-constexpr double kRight = 10;
 constexpr double kInside = 14;     // from the y axis to the first point: bars and marks stay clear of it
 constexpr double kMarkRoom = 9;    // between two marks of a line; what is nearer is there to be pointed at only
 constexpr double kDodge = 4;       // lines with error bars stand so far apart at one point
-constexpr double kAboveTitle = 4;  // between the title's last line and the plot
 constexpr double kBelowPlot = 34;  // tick names and the axis' name
 constexpr double kNameGap = 7;     // between two names of ticks
 constexpr double kSample = 30;     // of a line, in the legend
-constexpr int kMostTicks = 7;
+constexpr size_t kMostTicks = 7;
 
 using StyleIndexOf = std::function<size_t(const std::string & name)>;
 
@@ -28,8 +24,8 @@ using StyleIndexOf = std::function<size_t(const std::string & name)>;
 struct Axis {
     double low = 0, high = 1;
     bool log = false;
-    double from = 0, to = 1;
     std::vector<double> ticks;  // round numbers, ascending
+    double from = 0, to = 1;
 
     double at(double value) const {
         const double part = log ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
@@ -39,14 +35,11 @@ struct Axis {
 
 // Multiples of 1, 2 or 5 times a power of ten, about five steps.
 std::vector<double> linear_ticks(double low, double high) {
-    const double rough = (high - low) / 5;
-    const double power = std::pow(10.0, std::floor(std::log10(rough)));
-    const double part = rough / power;
+    const double power = std::pow(10.0, std::floor(std::log10((high - low) / 5)));
+    const double part = (high - low) / 5 / power;
     const double step = power * (part < 1.5 ? 1 : part < 3.5 ? 2 : part < 7.5 ? 5 : 10);
     std::vector<double> ticks;
-    for (auto i = static_cast<long long>(std::floor(low / step)); i <= static_cast<long long>(std::ceil(high / step)); ++i) {
-        ticks.push_back(static_cast<double>(i) * step);
-    }
+    for (double i = std::floor(low / step); i <= std::ceil(high / step); ++i) { ticks.push_back(i * step); }
     return ticks;
 }
 
@@ -54,20 +47,18 @@ std::vector<double> linear_ticks(double low, double high) {
 // every n-th power alone.
 std::vector<double> log_ticks(double low, double high) {
     constexpr double kSlack = 1e-9;
-    std::vector<double> ticks;
-    const auto is_past = [&] { return !ticks.empty() && ticks.back() >= high * (1 - kSlack); };
-    for (int power = static_cast<int>(std::floor(std::log10(low))); !is_past(); ++power) {
-        for (const double digit : {1.0, 2.0, 5.0}) {
-            if (is_past()) { break; }
-            const double tick = digit * std::pow(10.0, power);
-            if (tick <= low * (1 + kSlack)) { ticks.clear(); }
-            ticks.push_back(tick);
-        }
-    }
-    if (std::ssize(ticks) <= kMostTicks) { return ticks; }
     const int first = static_cast<int>(std::floor(std::log10(low) + kSlack));
     const int last = static_cast<int>(std::ceil(std::log10(high) - kSlack));
-    const int step = (last - first + kMostTicks - 1) / kMostTicks;
+    std::vector<double> ticks;
+    for (int power = first; power <= last; ++power) {
+        for (const double digit : {1.0, 2.0, 5.0}) {
+            const double tick = digit * std::pow(10.0, power);
+            if (tick <= low * (1 + kSlack)) { ticks.clear(); }
+            if (ticks.empty() || ticks.back() < high * (1 - kSlack)) { ticks.push_back(tick); }
+        }
+    }
+    if (ticks.size() <= kMostTicks) { return ticks; }
+    const int step = (last - first + static_cast<int>(kMostTicks) - 1) / static_cast<int>(kMostTicks);
     ticks.clear();
     for (int power = first; power < last + step; power += step) { ticks.push_back(std::pow(10.0, power)); }
     return ticks;
@@ -77,7 +68,7 @@ std::vector<double> log_ticks(double low, double high) {
 Axis axis_of(double low, double high, bool log, bool exact) {
     const bool is_range = low < high;
     if (!is_range) { high = log ? low * 2 : low + 1; }
-    Axis axis{low, high, log, 0, 1, log ? log_ticks(low, high) : linear_ticks(low, high)};
+    Axis axis{low, high, log, log ? log_ticks(low, high) : linear_ticks(low, high)};
     if (exact && is_range) {
         std::erase_if(axis.ticks, [&](double tick) { return tick < low || tick > high; });
     } else {
@@ -132,25 +123,12 @@ public:
         left_ = (chart_.y_label.empty() ? 0 : kLineHeight) + widest_of(names) + 10;
         right_ = left_ + chart_.plot_width;
         double y = 0;
-        Drawing out;
-        out.body = paragraph(left_, y, chart_.title, chart_.plot_width);
-        top_ = y + kAboveTitle;
-        bottom_ = top_ + chart_.plot_height;
-        std::tie(y_.from, y_.to) = std::pair(bottom_, top_);
-        std::tie(x_.from, x_.to) = std::pair(left_ + kInside, right_ - kInside);
-        out.body += y_axis() + x_axis();
-        const auto with_bars = [](const Series & series) { return !series.reference && !series.low.empty(); };
-        const auto n_with_bars = static_cast<double>(std::ranges::count_if(chart_.series, with_bars));
-        // All lines' bars of one point stand within half the way to the next point.
-        double nearest = chart_.plot_width / 2;
-        for (size_t i = 1; i < chart_.n_points(); ++i) { nearest = std::min(nearest, x_of(i) - x_of(i - 1)); }
-        const double dodge = std::min(kDodge, nearest / 2 / std::max(1.0, n_with_bars));
-        double shift = -dodge * (n_with_bars - 1) / 2;
-        for (const Series & series : chart_.series) {
-            out.body += line(series, with_bars(series) ? shift : 0);
-            shift += with_bars(series) ? dodge : 0;
-        }
-        return {out.body, right_ + kRight, bottom_ + kBelowPlot};
+        const std::string title = paragraph(left_, y, chart_.title, chart_.plot_width);
+        y_.to = y + 4;
+        y_.from = y_.to + chart_.plot_height;
+        x_.from = left_ + kInside;
+        x_.to = right_ - kInside;
+        return {title + axes() + lines(), right_ + 10, y_.from + kBelowPlot};
     }
 
 private:
@@ -161,49 +139,50 @@ private:
 
     std::string name_of(size_t i) const { return i < chart_.ticks.size() ? chart_.ticks[i] : number(chart_.x[i]); }
 
-    std::string y_axis() const {
+    std::string axes() const {
+        const double bottom = y_.from;
         std::string body;
         for (const double tick : y_.ticks) {
             const double y = y_.at(tick);
             body += line_between(left_, y, right_, y, "g") + text_at(left_ - 5, y + 4, number(tick), "end", "q");
         }
-        body += line_between(left_, top_, left_, bottom_, "a");
-        return body + (chart_.y_label.empty() ? "" : turned_text(10, (top_ + bottom_) / 2, 90, chart_.y_label));
-    }
-
-    std::string x_axis() const {
-        std::string body = line_between(left_, bottom_, right_, bottom_, "a");
+        body += line_between(left_, y_.to, left_, bottom, "a");
+        if (!chart_.y_label.empty()) { body += turned_text(10, (y_.to + bottom) / 2, 90, chart_.y_label); }
+        body += line_between(left_, bottom, right_, bottom, "a");
         double free_from = 0;  // where the next name may begin
-        const auto tick = [&](double x, const std::string & name) {
-            body += line_between(x, bottom_, x, bottom_ + 4, "a");
+        const bool round = chart_.ticks.empty();
+        for (size_t i = 0; i < (round ? x_.ticks.size() : chart_.n_points()); ++i) {
+            const double x = round ? x_.at(x_.ticks[i]) : x_of(i);
+            const std::string name = round ? number(x_.ticks[i]) : name_of(i);
+            body += line_between(x, bottom, x, bottom + 4, "a");
             const double half = text_width(name) / 2;
-            if (x - half < free_from) { return; }
-            body += text_at(x, bottom_ + 15, name, "middle", "q");
+            if (x - half < free_from) { continue; }
+            body += text_at(x, bottom + 15, name, "middle", "q");
             free_from = x + half + kNameGap;
-        };
-        if (chart_.ticks.empty()) {
-            for (const double value : x_.ticks) { tick(x_.at(value), number(value)); }
-        } else {
-            for (size_t i = 0; i < chart_.n_points(); ++i) { tick(x_of(i), name_of(i)); }
         }
         const std::string label = chart_.x_label + (chart_.log_x ? ", log scale" : "");
-        return body + text_at((left_ + right_) / 2, bottom_ + 29, label, "middle", "q");
+        return body + text_at((left_ + right_) / 2, bottom + 29, label, "middle", "q");
     }
 
-    // The ends of a value's error bar.
-    static std::optional<std::pair<double, double>> bar_of(const Series & series, size_t i) {
-        if (i >= std::min(series.low.size(), series.high.size()) || !std::isfinite(series.low[i]) ||
-            !std::isfinite(series.high[i])) {
-            return {};
+    // Lines with error bars stand beside each other, all of a point within half the way to the next point.
+    std::string lines() const {
+        const auto with_bars = [](const Series & series) { return !series.reference && !series.low.empty(); };
+        const auto n_with_bars = static_cast<double>(std::ranges::count_if(chart_.series, with_bars));
+        double nearest = chart_.plot_width / 2;
+        for (size_t i = 1; i < chart_.n_points(); ++i) { nearest = std::min(nearest, x_of(i) - x_of(i - 1)); }
+        const double dodge = std::min(kDodge, nearest / 2 / std::max(1.0, n_with_bars));
+        double shift = -dodge * (n_with_bars - 1) / 2;
+        std::string body;
+        for (const Series & series : chart_.series) {
+            body += line(series, with_bars(series) ? shift : 0);
+            shift += with_bars(series) ? dodge : 0;
         }
-        return std::pair(series.low[i], series.high[i]);
+        return body;
     }
 
-    // A mark at (x, y), or a place to point at, with what stands there.
-    std::string point(const Series & series, size_t i, double x, double y, const LineStyle & style, bool marked) const {
-        std::string title = series.name + ", " + chart_.x_label + " " + name_of(i) + ": " + number(series.values[i]);
-        if (const auto bar = bar_of(series, i)) { title += " (" + number(bar->first) + " to " + number(bar->second) + ")"; }
-        return marked ? mark_at(style, x, y, title) : rect_at(x - 2, y - 2, 4, 4, "hit", title);
+    static bool has_interval(const Series & series, size_t i) {
+        return i < std::min(series.low.size(), series.high.size()) && std::isfinite(series.low[i]) &&
+               std::isfinite(series.high[i]);
     }
 
     // A reference that is level goes from side to side, over the band of its first point's interval.
@@ -217,19 +196,13 @@ private:
             const double x = x_of(i) + shift;
             const double y = y_.at(series.values[i]);
             points += (points.empty() ? "" : " ") + coordinate(x) + "," + coordinate(y);
-            if (const auto bar = bar_of(series, i); bar && is_drawn(chart_, bar->first) && is_drawn(chart_, bar->second)) {
-                const double low = y_.at(bar->first);
-                const double high = y_.at(bar->second);
-                if (series.reference) {
-                    bars += levels.empty() ? rect_at(left_, high, chart_.plot_width, low - high, "band") : "";
-                } else {
-                    const std::string css_class = "e " + style.css_class;
-                    bars += line_between(x, low, x, high, css_class);
-                    for (const double end : {low, high}) { bars += line_between(x - 2, end, x + 2, end, css_class); }
-                }
+            std::string title = series.name + ", " + chart_.x_label + " " + name_of(i) + ": " + number(series.values[i]);
+            if (has_interval(series, i)) {
+                title += " (" + number(series.low[i]) + " to " + number(series.high[i]) + ")";
+                if (!series.reference || levels.empty()) { bars += bar(series, i, x, style); }
             }
             const bool is_marked = has_marks(chart_, series) && x - last_mark >= kMarkRoom;
-            marks += point(series, i, x, y, style, is_marked);
+            marks += is_marked ? mark_at(style, x, y, title) : rect_at(x - 2, y - 2, 4, 4, "hit", title);
             if (is_marked) { last_mark = x; }
             levels.insert(series.values[i]);
         }
@@ -241,10 +214,21 @@ private:
         return bars + polyline(series, style, points) + marks;
     }
 
+    // An interval: an error bar at x, or a reference's band.
+    std::string bar(const Series & series, size_t i, double x, const LineStyle & style) const {
+        if (!is_drawn(chart_, series.low[i]) || !is_drawn(chart_, series.high[i])) { return ""; }
+        const double low = y_.at(series.low[i]);
+        const double high = y_.at(series.high[i]);
+        if (series.reference) { return rect_at(left_, high, chart_.plot_width, low - high, "band"); }
+        const std::string css_class = "e " + style.css_class;
+        return line_between(x, low, x, high, css_class) + line_between(x - 2, low, x + 2, low, css_class) +
+               line_between(x - 2, high, x + 2, high, css_class);
+    }
+
     const LineChart & chart_;
     const StyleIndexOf & index_of_;
     Axis x_, y_;
-    double left_ = 0, right_ = 0, top_ = 0, bottom_ = 0;
+    double left_ = 0, right_ = 0;
 };
 
 // The lines' names with a piece of each, in columns of one width.

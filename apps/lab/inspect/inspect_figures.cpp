@@ -152,9 +152,9 @@ std::vector<std::string> policies_of(const Inspection & inspection) {
 
 // One number of every policy under every budget, coloured.
 template <class Get>
-report::TableGroup table_of(const Inspection & inspection, const std::string & title, const std::string & unit, int digits,
-                            Get get) {
-    report::HeatTable table;
+report::MapGroup table_of(const Inspection & inspection, const std::string & title, const std::string & unit, int digits,
+                          Get get) {
+    report::HeatMap table;
     table.row_names = policies_of(inspection);
     table.column_names = budgets_of(inspection);
     std::vector<double> drawn;
@@ -169,7 +169,7 @@ report::TableGroup table_of(const Inspection & inspection, const std::string & t
             if (is_there) { drawn.push_back(table.values.back()); }
         }
     }
-    report::TableGroup group{title, unit, {std::move(table)}, 0, 1, ""};
+    report::MapGroup group{title, unit, {std::move(table)}, 0, 1, ""};
     if (!drawn.empty()) { std::tie(group.low, group.high) = std::pair(std::ranges::min(drawn), std::ranges::max(drawn)); }
     if (group.low == group.high) { group.high += 1; }
     if (refused) { group.note = "× refused: the budget cannot hold what the policy protects."; }

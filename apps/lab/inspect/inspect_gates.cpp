@@ -228,23 +228,26 @@ std::vector<NamedText> gates_csv(const GateInspection & inspection, const Tokeni
 
 std::string gates_svg(const GateInspection & inspection) {
     report::SvgPage page(format("%d tokens, %.1f %% of the entries kept", inspection.n_tokens(), 100 * inspection.retention()));
-    report::StripMap map;
-    map.title = "kept (white) and evicted (black)";
-    map.panel_label = "layer";
-    map.row_label = "KV head";
-    map.column_label = "token";
-    map.n_panels = inspection.n_layers;
-    for (const int number : inspection.layer_numbers) { map.panel_names.push_back(std::to_string(number)); }
-    map.n_rows = inspection.n_kv_heads;
-    map.n_columns = inspection.n_tokens();
-    report::HeatMap lanes{"", "layer", "KV head", inspection.n_layers, inspection.n_kv_heads, {}, map.panel_names, {}};
+    report::HeatMap tokens;
+    tokens.row_label = "layer";
+    tokens.column_label = "token";
+    tokens.n_rows = inspection.n_layers * inspection.n_kv_heads;
+    tokens.n_columns = inspection.n_tokens();
+    tokens.strips = true;
+    report::HeatMap lanes;
+    lanes.row_label = "layer";
+    lanes.column_label = "KV head";
+    lanes.n_rows = inspection.n_layers;
+    lanes.n_columns = inspection.n_kv_heads;
     for (int layer = 0; layer < inspection.n_layers; ++layer) {
+        lanes.row_names.push_back(std::to_string(inspection.layer_numbers[static_cast<size_t>(layer)]));
         for (int h = 0; h < inspection.n_kv_heads; ++h) {
             lanes.values.push_back(inspection.kept_share(layer, h));
-            for (int i = 0; i < inspection.n_tokens(); ++i) { map.values.push_back(inspection.keeps(layer, i, h) ? 1 : 0); }
+            tokens.row_names.push_back(lanes.row_names.back() + ", KV head " + std::to_string(h));
+            for (int i = 0; i < inspection.n_tokens(); ++i) { tokens.values.push_back(inspection.keeps(layer, i, h) ? 1 : 0); }
         }
     }
-    page.add(map);
+    page.add(report::MapGroup{"Tokens kept and evicted", "share kept", {std::move(tokens)}, 0, 1});
     page.add(report::MapGroup{"Entries kept", "share kept", {std::move(lanes)}, 0, 1});
     report::MapGroup attention{
         format("Attention of the gate of layer %d", inspection.attention_layer), "share of a query's attention", {}, 0, 0};

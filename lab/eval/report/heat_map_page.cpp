@@ -21,7 +21,7 @@ struct Marks {
     std::set<std::string> left_out;  // tasks, with why
 };
 
-void add_cell(report::HeatTable & map, Marks & marks, const EvalRow * row, int digits) {
+void add_cell(report::HeatMap & map, Marks & marks, const EvalRow * row, int digits) {
     if (row == nullptr) {
         marks.missing = true;
         map.values.push_back(kNone);
@@ -59,9 +59,9 @@ std::vector<size_t> rows_of(const EvalTable & table, int length, const std::stri
     return rows;
 }
 
-report::HeatTable map_of(const EvalTable & table, int length, const std::string & budget, Marks & marks) {
+report::HeatMap map_of(const EvalTable & table, int length, const std::string & budget, Marks & marks) {
     const bool several = table.info.tasks.size() > 1;
-    report::HeatTable map;
+    report::HeatMap map;
     map.title = budget.empty() ? "" : "budget " + budget;
     for (const EvalTask & task : table.info.tasks) { map.column_names.push_back(task.name); }
     if (several) {
@@ -108,13 +108,13 @@ std::string heat_map_svg(const std::vector<RunTable> & runs) {
                     marks.left_out.insert(skips.task + " left out: " + skips.why);
                 }
             }
-            report::TableGroup group;
+            report::MapGroup group;
             group.title = joined({run.label, length_text(length), samples_text(table, length)});
             group.value_label = "score (0 to 100)";
             group.high = 100;
             std::vector<std::string> budgets = budgets_of(table.info);
             if (budgets.empty()) { budgets.emplace_back(); }  // the full cache alone
-            for (const std::string & budget : budgets) { group.tables.push_back(map_of(table, length, budget, marks)); }
+            for (const std::string & budget : budgets) { group.maps.push_back(map_of(table, length, budget, marks)); }
             group.note = note_of(marks);
             page.add(group);
         }

@@ -417,29 +417,29 @@ TEST(Svg, FinerMapsAreDrawnFromTheMeansOfBlocks) {
 }
 
 TEST(Svg, StripsHoldEveryRunOfCells) {
-    StripMap map{"kept", "layer", "KV head", "token", 2, 1, 4, {1, 1, 0, 1, 0, 0, 0, 0}, {}};
-    SvgPage page("strips");
-    page.add(map);
-    const std::string svg = page.str();
+    HeatMap map{"kept", "layer", "token", 2, 4, {1, 1, 0, 1, 0, 0, 0, 0}, {"0, KV head 0", "1, KV head 0"}, {}, true};
+    const auto page_with = [](const HeatMap & strips) {
+        SvgPage page("strips");
+        page.add(MapGroup{"group", "share kept", {strips}, 0, 1});
+        return page.str();
+    };
+    const std::string svg = page_with(map);
     EXPECT_EQ(xml_fault(svg), "") << svg;
-    for (const char * run : {"layer 0, KV head 0, token 0 to 1: 1<", "layer 0, KV head 0, token 2 to 2: 0<",
-                             "layer 0, KV head 0, token 3 to 3: 1<", "layer 1, KV head 0, token 0 to 3: 0<"}) {
+    for (const char * run : {"layer 0, KV head 0, token 0 to 1: 1<", "layer 0, KV head 0, token 2: 0<",
+                             "layer 0, KV head 0, token 3: 1<", "layer 1, KV head 0, token 0 to 3: 0<"}) {
         EXPECT_EQ(count(svg, run), 1U) << run << "\n" << svg;
     }
-    EXPECT_EQ(count(svg, "#000000"), 2U);  // black: not kept
-    EXPECT_EQ(count(svg, " to "), 4U);
+    EXPECT_EQ(count(svg, "class=\"v0\"><title>"), 2U);  // not kept
+    EXPECT_EQ(count(svg, " to "), 2U);
 
-    StripMap fine{"kept", "layer", "KV head", "token", 1, 1, 1500, std::vector<double>(1500, 0.0), {}};
+    HeatMap fine{"kept", "layer", "token", 1, 1500, std::vector<double>(1500, 0.0), {}, {}, true};
     for (size_t i = 0; i < 1500; i += 3) { fine.values[i] = 1; }
-    SvgPage blocks("fine");
-    blocks.add(fine);
-    EXPECT_EQ(xml_fault(blocks.str()), "");
-    EXPECT_EQ(count(blocks.str(), "means of blocks of 3"), 1U);
-    EXPECT_EQ(count(blocks.str(), "token 0 to 1499: 0.3333<"), 1U);
+    const std::string blocks = page_with(fine);
+    EXPECT_EQ(xml_fault(blocks), "");
+    EXPECT_EQ(count(blocks, "means of blocks of 3"), 1U);
+    EXPECT_EQ(count(blocks, "token 0 to 1497: 0.3333<"), 1U);
 
-    SvgPage empty("nothing");
-    empty.add(StripMap{"kept", "layer", "KV head", "token", 0, 0, 0, {}, {}});
-    EXPECT_EQ(xml_fault(empty.str()), "");
+    EXPECT_EQ(xml_fault(page_with({"kept", "layer", "token", 0, 0, {}, {}, {}, true})), "");
 }
 
 TEST(Svg, RefersToNothingOutside) {
