@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kMostTokens = int64_t{1} << 30;  // of an answer
 
 // What memory allows all of them together, where the system says what that is.
-Result<Engine> make_engine(const ParallelRun & job) {
+Result<Engine> make_engine(const RunJob & job) {
     EngineOptions options = engine_options(job.options);
     options.max_sequences = job.flags.parallel;
     options.grid = job.options.grid;  // the answers are those of one after the other
@@ -30,12 +30,7 @@ Result<Engine> make_engine(const ParallelRun & job) {
 
 // One question on its way through the engine.
 struct Asked {
-    Asked(const ParallelRun & job, Sampler own) : sampler(std::move(own)) {
-        options.ignore_eos = job.flags.ignore_eos;
-        options.stream = false;
-        options.reverse_prompts = job.reverse_prompts;
-        options.reasoning = job.flags.reasoning_marks;
-        options.n_logprobs = job.flags.n_logprobs;
+    Asked(const RunJob & job, Sampler own) : sampler(std::move(own)), options(job.answer_options()) {
         writer.emplace(job.tokenizer, sampler, options);
     }
     Asked(const Asked &) = delete;
@@ -51,8 +46,7 @@ struct Asked {
 
 class ParallelRunner {
 public:
-    ParallelRunner(const ParallelRun & job, Engine engine)
-        : job_(job), engine_(std::move(engine)), cancel_(catch_interrupt()) {}
+    ParallelRunner(const RunJob & job, Engine engine) : job_(job), engine_(std::move(engine)), cancel_(catch_interrupt()) {}
 
     Result<RunOutcome> run(bool shared) {
         Status status = shared ? read_context() : Status();
@@ -79,11 +73,7 @@ private:
         request.options = options();
         request.keep = true;
         request.max_tokens = 0;
-        if (!job_.flags.question_later) {
-            for (const auto & one : job_.prompt.questions) {
-                request.questions.insert(request.questions.end(), one.begin(), one.end());
-            }
-        }
+        if (!job_.flags.question_later) { request.questions = job_.all_questions(); }
         const size_t n_questions = request.questions.size();
         PITH_ASSIGN_OR_RETURN(context_, engine_.submit(std::move(request)));
         for (bool more = true; more && !cancel_.load();) { PITH_ASSIGN_OR_RETURN(more, step()); }
@@ -92,11 +82,8 @@ private:
         PITH_RETURN_IF_ERROR(engine_.status(context_));
         PITH_ASSIGN_OR_RETURN(const Ledger ledger, engine_.ledger(context_));
         const bool seen = engine_.questions_seen(context_);
-        if (n_questions > 0 && (seen || ledger.evicted_entries > 0)) { outcome_.in_sight = seen; }
         warn_of_roomy_budget(job_.options.budget, ledger, job_.prompt.context.size());
-        if (n_questions > 0 && !seen && ledger.evicted_entries > 0) {
-            warn_of_unseen_questions(ledger, n_questions, job_.options.chunk);
-        }
+        tell_of_sight(job_, seen, n_questions, ledger, outcome_);
         return {};
     }
 
@@ -113,9 +100,7 @@ private:
                 request.after = context_;
             } else {
                 request.options = options();
-                // A prompt without a context is all question: nothing of it can be judged by the rest.
-                const bool asks = !job_.request.context.empty() && !job_.request.questions[i].empty();
-                request.n_question = asks ? static_cast<int>(job_.prompt.questions[i].size()) : 0;
+                request.n_question = job_.n_question(i);
             }
             request.max_tokens = static_cast<int>(std::min(limit(whole.size()), kMostTokens));
             request.keep = request.max_tokens == 0;  // it is read all the same
@@ -242,7 +227,7 @@ private:
         outcome_.longest_unit_s = all.longest_unit_s;
     }
 
-    const ParallelRun & job_;
+    const RunJob & job_;
     std::vector<std::unique_ptr<Asked>> asked_;  // the engine's hooks point at them: they go after it
     Engine engine_;
     const std::atomic<bool> & cancel_;
@@ -271,9 +256,9 @@ Status check_parallel(const RunFlags & flags, const SessionOptions & options) {
     return {};
 }
 
-Result<RunOutcome> run_parallel(const ParallelRun & job, bool shared) {
+Result<RunOutcome> run_parallel(const RunJob & job) {
     PITH_ASSIGN_OR_RETURN(Engine engine, make_engine(job));
-    return ParallelRunner(job, std::move(engine)).run(shared);
+    return ParallelRunner(job, std::move(engine)).run(job.shares_context());
 }
 
 }  // namespace pith::app
