@@ -10,9 +10,9 @@ namespace {
 using Json = SchemaJson;
 using Id = RegularTexts::Id;
 
-constexpr int kMostDepth = 40;        // of values and schemas that are looked into
-constexpr int kMostApart = 6;         // of properties, when two schemas are compared
-constexpr size_t kMostStates = 4000;  // of a set of texts of which is asked whether it is empty
+constexpr int kMostLevels = 40;           // of values and schemas that are looked into
+constexpr int kMostApart = 6;             // of properties, when two schemas are compared
+constexpr size_t kMostTextStates = 4000;  // of a set of texts of which is asked whether it is empty
 
 unsigned type_of(const Json & value) {
     if (value.is_null()) { return schema_type::kNull; }
@@ -30,7 +30,7 @@ bool is_between(int64_t n, int64_t low, int64_t high) {
 }  // namespace
 
 Result<bool> SchemaReader::fits(const Json & value, const Parts & parts, int depth) {
-    if (depth == kMostDepth) { return bad("#", "values are nested deeper than " + std::to_string(kMostDepth)); }
+    if (depth == kMostLevels) { return bad("#", "values are nested deeper than " + std::to_string(kMostLevels)); }
     PITH_RETURN_IF_ERROR(spend(64, "#"));
     PITH_ASSIGN_OR_RETURN(const Facts * facts, facts_of(parts));
     const unsigned type = type_of(value);
@@ -103,7 +103,7 @@ Result<bool> SchemaReader::fits_object(const Json & value, const Facts & facts, 
 }
 
 Result<Id> SchemaReader::strings_of(const Parts & parts, int depth) {
-    if (depth == kMostDepth) { return bad("#", "choices are nested deeper than " + std::to_string(kMostDepth)); }
+    if (depth == kMostLevels) { return bad("#", "choices are nested deeper than " + std::to_string(kMostLevels)); }
     PITH_RETURN_IF_ERROR(spend(64, "#"));
     PITH_ASSIGN_OR_RETURN(const Facts * facts, facts_of(parts));
     if (facts->is_never || (facts->types & schema_type::kString) == 0) { return RegularTexts::kNothing; }
@@ -153,7 +153,7 @@ Result<Id> SchemaReader::strings_of(const Parts & parts, int depth) {
 }
 
 Result<Id> SchemaReader::numbers_of(const Parts & parts, bool is_written, int depth) {
-    if (depth == kMostDepth) { return bad("#", "choices are nested deeper than " + std::to_string(kMostDepth)); }
+    if (depth == kMostLevels) { return bad("#", "choices are nested deeper than " + std::to_string(kMostLevels)); }
     PITH_RETURN_IF_ERROR(spend(64, "#"));
     PITH_ASSIGN_OR_RETURN(const Facts * facts, facts_of(parts));
     const unsigned types = facts->types & schema_type::kNumber;
@@ -244,7 +244,7 @@ Result<bool> SchemaReader::is_possible(const Parts & parts, unsigned types, cons
     if ((types & schema_type::kNumber) != 0 && !facts->range.is_empty()) { return true; }
     if ((types & schema_type::kString) != 0) {
         PITH_ASSIGN_OR_RETURN(const Id some, strings_of(parts));
-        const auto automaton = texts_.automaton(some, kMostStates);
+        const auto automaton = texts_.automaton(some, kMostTextStates);
         if (!automaton.ok() || !automaton->states.empty()) { return true; }
     }
     if ((types & schema_type::kArray) != 0) {

@@ -9,7 +9,7 @@ namespace {
 using Json = SchemaJson;
 
 constexpr size_t kMostWork = size_t{16} << 20;  // bytes of all expressions, those inside of others, too
-constexpr size_t kMostDepth = 400;              // of $ref and allOf inside of each other
+constexpr size_t kMostOpen = 400;               // of $ref and allOf inside of each other
 constexpr size_t kMostNotes = 10;
 constexpr size_t kMostPath = 300;  // bytes of a path in a line
 
@@ -173,8 +173,8 @@ Status SchemaReader::add(const Json & place, const std::string & where, Parts & 
         PITH_ASSIGN_OR_RETURN(const bool again, speaks_of(schema, where, parts.taken));
         return again ? bad(where, "begins with itself and never ends ('$ref')") : Status();
     }
-    if (open_.size() == kMostDepth) {
-        return bad(where, "schemas are nested deeper than " + std::to_string(kMostDepth) + ", what '$ref' names counted in");
+    if (open_.size() == kMostOpen) {
+        return bad(where, "schemas are nested deeper than " + std::to_string(kMostOpen) + ", what '$ref' names counted in");
     }
     where_.try_emplace(&schema, where);
     if (is_null_too(schema) && !is_bare) {  // OpenAPI's: as if it were a choice
