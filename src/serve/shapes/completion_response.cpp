@@ -2,7 +2,6 @@
 #include "serve/shapes/completion_response.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -78,7 +77,7 @@ CompletionShape::CompletionShape(Kind kind, std::string model, std::string versi
       with_logprobs_(with_logprobs),
       tokenizer_(tokenizer),
       id_("chatcmpl-" + random_letters(32)),
-      created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count()) {}
+      created_(unix_time()) {}
 
 Json logprobs_of(const std::vector<TokenLogprob> & tokens, const Tokenizer & tokenizer) {
     const auto entry = [&tokenizer](int32_t token, float logprob) {

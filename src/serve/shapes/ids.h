@@ -1,6 +1,8 @@
-// ids.h - names for what a client may speak of later. Stage: serve.   Threads: any.
+// ids.h - names for what a client may speak of later, and when it was. Stage: serve.   Threads: any.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <string_view>
@@ -18,6 +20,11 @@ inline std::string random_letters(int n) {
 // Of a tool call: nine letters and digits, since some models' templates (Mistral's) take no other.
 inline std::string call_id() {
     return random_letters(9);
+}
+
+// Seconds since 1970.
+inline int64_t unix_time() {
+    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace pith::serve

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "core/text.h"
 #include "serve/shapes/completion_options.h"
 #include "serve/shapes/fields.h"
 #include "serve/shapes/responses_input.h"
+#include "serve/shapes/tools.h"
 
 namespace pith::serve {
 namespace {
@@ -108,38 +110,23 @@ Result<std::string> chosen_name(const Json & value, const std::string & place) {
     return flat_name(space, name);
 }
 
-Status read_allowed(Fields & choice, ToolsRequest & tools) {
-    const std::string place = "tool_choice.tools";
-    std::string mode = "auto";
-    PITH_RETURN_IF_ERROR(choice.read("mode", mode));
-    if (mode != "auto" && mode != "required") { return wrong_field("tool_choice.mode", mode, "auto or required"); }
-    const Json * list = choice.find("tools");
-    if (list == nullptr || !list->is_array()) { return wrong(field(place) + " is no list: name the tools that may be called"); }
-    std::vector<std::string> names;
-    for (size_t i = 0; i < list->size(); ++i) {
-        const Json & one = (*list)[i];
-        const auto type = one.is_object() ? one.find("type") : one.end();
-        const bool has_type = type != one.end() && type->is_string() && *type != "";
-        if (has_type && *type != "function" && *type != "custom") { continue; }  // of other servers, left out of 'tools', too
-        PITH_ASSIGN_OR_RETURN(std::string name, chosen_name(one, place + "[" + std::to_string(i) + "]"));
-        names.push_back(std::move(name));
-    }
-    PITH_RETURN_IF_ERROR(tools.allow(names, place));
-    return mode == "required" ? tools.require("of mode 'required'") : Status();
+// Tools of other servers are left out of 'tools', too.
+Result<std::optional<std::string>> allowed_name(const Json & one, const std::string & place) {
+    const auto type = one.is_object() ? one.find("type") : one.end();
+    const bool has_type = type != one.end() && type->is_string() && *type != "";
+    if (has_type && *type != "function" && *type != "custom") { return std::optional<std::string>(); }
+    PITH_ASSIGN_OR_RETURN(std::string name, chosen_name(one, place));
+    return std::optional(std::move(name));
 }
 
 Status read_choice(const Json & choice, ToolsRequest & tools) {
-    if (choice == "auto") { return {}; }
-    if (choice == "none") {
-        tools.clear();
-        return {};
-    }
-    if (choice == "required") { return tools.require("\"required\""); }
+    PITH_ASSIGN_OR_RETURN(const bool is_word, read_choice_word(choice, tools));
+    if (is_word) { return {}; }
     if (!choice.is_object()) { return wrong_field("tool_choice", choice, "\"none\", \"auto\", \"required\" or a tool"); }
     Fields fields(choice);
     std::string type;
     PITH_RETURN_IF_ERROR(fields.read("type", type));
-    if (type == "allowed_tools") { return read_allowed(fields, tools); }
+    if (type == "allowed_tools") { return read_allowed_tools(fields, "tool_choice", allowed_name, tools); }
     PITH_ASSIGN_OR_RETURN(const std::string name, chosen_name(choice, "tool_choice"));
     return tools.choose(name);
 }

@@ -1,17 +1,12 @@
 // responses_response.cpp - whole responses. Stage: serve.
 #include "serve/shapes/responses_response.h"
 
-#include <chrono>
 #include <utility>
 
 #include "serve/shapes/ids.h"
 
 namespace pith::serve {
 namespace {
-
-int64_t unix_time() {
-    return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // Tokens as OpenAI counts them here, and what the cache holds.
 Json responses_usage(const AnswerEnd & end) {

@@ -42,50 +42,65 @@ Status read_tool(const Json & value, const std::string & place, ToolsRequest & t
     return add_tool(place, name, description, inner.find("parameters"), strict, tools);
 }
 
+// {"function": {"name"}}; none: it is something else.
+std::optional<std::string> named_function(const Json & value) {
+    const auto function = value.is_object() ? value.find("function") : value.end();
+    const bool named =
+        value.is_object() && function != value.end() && function->is_object() && function->value("name", Json()).is_string();
+    return named ? std::optional((*function)["name"].get<std::string>()) : std::nullopt;
+}
+
 // {"mode", "tools": [{"type": "function", "function": {"name"}}, …]}
 Status read_allowed(const Json * allowed, ToolsRequest & tools) {
     const std::string place = "tool_choice.allowed_tools";
     if (allowed == nullptr || !allowed->is_object()) { return wrong(field(place) + " is no object with mode and tools"); }
     Fields fields(*allowed);
-    std::string mode = "auto";
-    PITH_RETURN_IF_ERROR(fields.read("mode", mode));
-    if (mode != "auto" && mode != "required") { return wrong_field(place + ".mode", mode, "auto or required"); }
-    const Json * list = fields.find("tools");
-    if (list == nullptr || !list->is_array()) {
-        return wrong(field(place + ".tools") + " is no list: name the tools that may be called");
-    }
-    std::vector<std::string> names;
-    for (const Json & one : *list) {
-        const auto function = one.is_object() ? one.find("function") : one.end();
-        const bool named =
-            one.is_object() && function != one.end() && function->is_object() && function->value("name", Json()).is_string();
-        if (!named) { return wrong_field(place + ".tools", one, "{\"type\": \"function\", \"function\": {\"name\": …}}"); }
-        names.push_back((*function)["name"].get<std::string>());
-    }
-    PITH_RETURN_IF_ERROR(tools.allow(names, place + ".tools"));
-    return mode == "required" ? tools.require("of mode 'required'") : Status();
+    const NameOfTool name_of = [&](const Json & one, const std::string &) -> Result<std::optional<std::string>> {
+        const auto name = named_function(one);
+        if (!name) { return wrong_field(place + ".tools", one, "{\"type\": \"function\", \"function\": {\"name\": …}}"); }
+        return name;
+    };
+    return read_allowed_tools(fields, place, name_of, tools);
 }
 
 Status read_choice(const Json & choice, ToolsRequest & tools) {
     const std::string wanted = "\"none\", \"auto\", \"required\" or {\"type\": \"function\", \"function\": {\"name\": …}}";
-    if (choice == "none") {
-        tools.clear();
-        return {};
-    }
-    if (choice == "auto") { return {}; }
-    if (choice == "required") { return tools.require("\"required\""); }
+    PITH_ASSIGN_OR_RETURN(const bool is_word, read_choice_word(choice, tools));
+    if (is_word) { return {}; }
     if (!choice.is_object()) { return wrong_field("tool_choice", choice, wanted); }
     Fields fields(choice);
     if (const Json * type = fields.find("type"); type != nullptr && *type == "allowed_tools") {
         return read_allowed(fields.find("allowed_tools"), tools);
     }
-    const auto function = choice.find("function");
-    const bool named = function != choice.end() && function->is_object() && function->value("name", Json()).is_string();
-    if (!named) { return wrong_field("tool_choice", choice, wanted); }
-    return tools.choose((*function)["name"].get<std::string>());
+    const auto name = named_function(choice);
+    return name ? tools.choose(*name) : wrong_field("tool_choice", choice, wanted);
 }
 
 }  // namespace
+
+Result<bool> read_choice_word(const Json & choice, ToolsRequest & tools) {
+    if (choice == "none") { tools.clear(); }
+    if (choice == "required") { PITH_RETURN_IF_ERROR(tools.require("\"required\"")); }
+    return choice == "none" || choice == "required" || choice == "auto";
+}
+
+Status read_allowed_tools(Fields & fields, const std::string & place, const NameOfTool & name_of, ToolsRequest & tools) {
+    std::string mode = "auto";
+    PITH_RETURN_IF_ERROR(fields.read("mode", mode));
+    if (mode != "auto" && mode != "required") { return wrong_field(place + ".mode", mode, "auto or required"); }
+    const std::string of_list = place + ".tools";
+    const Json * list = fields.find("tools");
+    if (list == nullptr || !list->is_array()) {
+        return wrong(field(of_list) + " is no list: name the tools that may be called");
+    }
+    std::vector<std::string> names;
+    for (size_t i = 0; i < list->size(); ++i) {
+        PITH_ASSIGN_OR_RETURN(const auto name, name_of((*list)[i], of_list + "[" + std::to_string(i) + "]"));
+        if (name) { names.push_back(*name); }
+    }
+    PITH_RETURN_IF_ERROR(tools.allow(names, of_list));
+    return mode == "required" ? tools.require("of mode 'required'") : Status();
+}
 
 Status ToolsRequest::choose(const std::string & name) {
     const auto found = std::ranges::find(functions, name, &ToolFunction::name);

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,13 @@ std::string flat_name(const std::string & space, const std::string & name);
 
 // Calls `read` for each of 'tools', where there is that field. Errors: kInvalidArgument: no list, or too many; those of `read`.
 Status each_tool(Fields & fields, const std::function<Status(const Json & tool, const std::string & place)> & read);
+
+// tool_choice, where it is "none", "auto" or "required". false: it is another thing. Errors: kInvalidArgument: none is offered.
+Result<bool> read_choice_word(const Json & choice, ToolsRequest & tools);
+// {"mode", "tools"} of the field `place`. name_of: of an entry of 'tools', place and all; none: it is left out.
+// Errors: kInvalidArgument; those of `name_of`.
+using NameOfTool = std::function<Result<std::optional<std::string>>(const Json & one, const std::string & place)>;
+Status read_allowed_tools(Fields & fields, const std::string & place, const NameOfTool & name_of, ToolsRequest & tools);
 
 // tools, tool_choice, parallel_tool_calls, as OpenAI has them. Errors: kInvalidArgument; kUnsupported: a tool of another type.
 Status read_tools(Fields & fields, ToolsRequest & tools);
