@@ -17,9 +17,14 @@ if(PITH_FUZZ)
   target_compile_options(pith_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# Code that is read more often than it runs (tests, command line, tables): an optimiser's second half would double its build time.
+# pith_built_quickly(NAME [LEVEL]): code that is read more often than it runs (tests, command line, tables). An optimiser's second half
+# would double its build time; LEVEL is -O1 unless it is given.
 function(pith_built_quickly name)
-  target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<NOT:$<CXX_COMPILER_ID:MSVC>>>:-O1>)
+  set(level ${ARGN})
+  if(NOT level)
+    set(level -O1)
+  endif()
+  target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<NOT:$<CXX_COMPILER_ID:MSVC>>>:${level}>)
 endfunction()
 
 # pith_relocatable(NAME RPATH): what is installed finds its libraries from where it lies, wherever that is.
