@@ -1,6 +1,7 @@
 // train_memory_test.cpp - `pith train` under limits on its memory, from far too small to enough: it says one clear line, or it
 // trains; it never dies.
 #include "cli/run_process.h"
+#include "every_case.h"
 
 namespace pith::train_memory_test {
 namespace {
@@ -21,7 +22,9 @@ TEST(TrainMemory, UnderWhateverLimitItSaysOneLineOrTrains) {
     };
     if (train(0).err.find("SentencePiece") != std::string::npos) { GTEST_SKIP() << "built without SentencePiece"; }
     int n_refused = 0;
+    size_t i = 0;
     for (const size_t mebibytes : {40, 46, 52, 60, 68, 76, 90, 120, 160, 200, 240, 1000}) {
+        if (!testing::in_turn(size_t{0}, i++, 2)) { continue; }
         SCOPED_TRACE(mebibytes);
         const testing::Outcome outcome = train(mebibytes);
         if (outcome.exit_code == 0) { continue; }
@@ -31,7 +34,7 @@ TEST(TrainMemory, UnderWhateverLimitItSaysOneLineOrTrains) {
         ASSERT_NE(begin, std::string::npos) << outcome.err;
         EXPECT_EQ(outcome.err.find('\n', begin) + 1, outcome.err.size()) << outcome.err;
     }
-    EXPECT_GT(n_refused, 4);
+    EXPECT_GT(n_refused, testing::every_case() ? 4 : 2);
     EXPECT_EQ(train(0).exit_code, 0);
 }
 
