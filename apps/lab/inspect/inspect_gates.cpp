@@ -229,6 +229,7 @@ std::vector<NamedText> gates_csv(const GateInspection & inspection, const Tokeni
 std::string gates_svg(const GateInspection & inspection) {
     report::SvgPage page(format("%d tokens, %.1f %% of the entries kept", inspection.n_tokens(), 100 * inspection.retention()));
     report::HeatMap tokens;
+    tokens.title = "a strip for each KV head";
     tokens.row_label = "layer";
     tokens.column_label = "token";
     tokens.n_rows = inspection.n_layers * inspection.n_kv_heads;
