@@ -45,13 +45,8 @@ public:
                 PITH_ASSIGN_OR_RETURN(base, session_.snapshot());
                 gold = question.follow_up;
             }
-            Answer answer = question.key;
-            answer.n_prompt = static_cast<int>(session_.n_tokens());
-            describe(answer, prompt, i == 0);
-            if (keep_prompts_) {
-                answer.prompt =
-                    (i == 0 || !unit_.dialogue ? text_of(tokenizer_, unit_.compressed) : "") + text_of(tokenizer_, feed);
-            }
+            Answer answer = begun_answer(unit_, i, prompt, feed, static_cast<int>(session_.n_tokens()),
+                                         keep_prompts_ ? &tokenizer_ : nullptr);
             PITH_RETURN_IF_ERROR(question.choices.empty() ? generate(question, answer) : choose(question, answer));
             answer.answer_s = watch.seconds();
             out.push_back(std::move(answer));

@@ -275,14 +275,7 @@ private:
 
     // feed: what is read before it, behind the prompt or the turn before; n_prompt tokens are then in front of the answer.
     void begin_answer(OpenCase & one, size_t q, const std::vector<int32_t> & feed, int n_prompt) const {
-        Answer & answer = one.answers[q];
-        answer = one.of().questions[q].key;
-        answer.n_prompt = n_prompt;
-        describe(answer, one.prompt, q == 0);
-        if (options_.keep_prompts) {
-            const bool whole = q == 0 || !one.of().dialogue;
-            answer.prompt = (whole ? text_of(tokenizer_, one.of().compressed) : "") + text_of(tokenizer_, feed);
-        }
+        one.answers[q] = begun_answer(one.of(), q, one.prompt, feed, n_prompt, options_.keep_prompts ? &tokenizer_ : nullptr);
     }
 
     // Question q behind a kept request: `feed`, then the answer.

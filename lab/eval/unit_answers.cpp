@@ -32,6 +32,18 @@ void describe(Answer & answer, const CompressedPrompt & prompt, bool with_lanes)
     answer.chosen = prompt.chosen;
 }
 
+Answer begun_answer(const EvalUnit & unit, size_t q, const CompressedPrompt & prompt, std::span<const int32_t> feed,
+                    int n_prompt, const Tokenizer * tokenizer) {
+    Answer answer = unit.questions[q].key;
+    answer.n_prompt = n_prompt;
+    describe(answer, prompt, q == 0);
+    if (tokenizer != nullptr) {
+        const bool whole = q == 0 || !unit.dialogue;
+        answer.prompt = (whole ? text_of(*tokenizer, unit.compressed) : "") + text_of(*tokenizer, feed);
+    }
+    return answer;
+}
+
 Answer named(Answer answer, const PolicyCase & one) {
     answer.policy = one.policy.name();
     answer.budget = one.budget.kind == BudgetKind::kNone ? "" : one.budget.to_string();

@@ -24,6 +24,11 @@ std::string chosen_policy(const Ledger & ledger);
 // with_lanes: of the first turn; lanes of one length are left out.
 void describe(Answer & answer, const CompressedPrompt & prompt, bool with_lanes);
 
+// Of question q, in front of its first token: behind `prompt` and `feed`, n_prompt tokens in all. tokenizer: what was read for
+// it is kept as text; null: it is not.
+Answer begun_answer(const EvalUnit & unit, size_t q, const CompressedPrompt & prompt, std::span<const int32_t> feed,
+                    int n_prompt, const Tokenizer * tokenizer);
+
 Answer named(Answer answer, const PolicyCase & one);
 std::vector<Answer> refusals(const EvalUnit & unit, const PolicyCase & one, const Status & why);
 
