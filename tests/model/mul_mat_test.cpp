@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "device/backend.h"
-#include "model/cpu/f32_product.h"
+#include "matmul/f32_product.h"
 
 namespace pith::mul_mat_test {
 namespace {
