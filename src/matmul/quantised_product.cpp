@@ -377,7 +377,7 @@ void multiply_part(const QuantisedProduct & product, int ith, int n_threads) {
 }
 
 bool quantised_product_pays() {
-    return better_than(HWY_AVX3_DL);
+    return better_than(HWY_AVX2);
 }
 
 }  // namespace pith
