@@ -1,12 +1,13 @@
-// product_bench.cpp - the CPU's product with f32 weights beside ggml's, in turns on the same ggml threads; medians.
+// product_bench.cpp - the CPU's products with weights beside ggml's, in turns on the same ggml threads; medians.
 //
-//   product_bench [--in 128] [--out 256] [--rows 8] [--threads 1] [--repeats 9] [--footprint 6] [--target AVX2]
-//   product_bench table [--threads 1] [--repeats 9]     matrices of the built-in model and of one of 1 B parameters, 1 to 512
-//   rows
+//   product_bench [--type f32] [--in 128] [--out 256] [--rows 8] [--threads 1] [--repeats 9] [--footprint 6] [--target AVX2]
+//   product_bench table [--type f32] [--threads 1] [--repeats 9]     1 to 512 rows; f32: matrices of the built-in model and of
+//   one of 1 B parameters; q4_K, q5_K, q6_K: of one of 1.5 B (Qwen2.5), on a copy in huge pages, as models are loaded; ggml's
+//   are repacked where it has a layout of its own for them
 //
 // So many matrices as fill `footprint` MiB are multiplied one after the other, as in a pass through a model of that size: 6
-// MiB, as the built-in one, stay in a cache. GFLOP/s; and the share of f32 multiply-adds that wait for no memory. The two
-// results are compared; far apart is an error.
+// MiB, as the built-in one, stay in a cache. f32: GFLOP/s, and the share of multiply-adds that wait for no memory. Quantised:
+// 10^9 multiply-adds a second, and GB/s of weights. The two results are compared; far apart is an error.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -20,8 +21,10 @@
 #include "bench_setup.h"
 #include "device/backend.h"
 #include "device/graph_runner.h"
+#include "device/huge_pages.h"
 #include "machine_limits.h"
 #include "model/mul_mat.h"
+#include "model/weight_store.h"
 
 namespace pith {
 namespace {
@@ -37,8 +40,10 @@ struct ProductOptions {
     int repeats = 9;
     int footprint_mb = 6;
     bool table = false;
+    ggml_type type = GGML_TYPE_F32;
 
-    int64_t n_matrices() const { return std::max<int64_t>(1, (int64_t{footprint_mb} << 20U) / (int64_t{n_in} * n_out * 4)); }
+    int64_t matrix_bytes() const { return static_cast<int64_t>(ggml_row_size(type, n_in)) * n_out; }
+    int64_t n_matrices() const { return std::max<int64_t>(1, (int64_t{footprint_mb} << 20U) / matrix_bytes()); }
     double n_flops() const { return 2.0 * static_cast<double>(n_matrices()) * n_in * n_out * n_rows; }
 };
 
@@ -49,14 +54,15 @@ struct FreeTensors {
 
 // Random matrices in the host's memory.
 struct Matrices {
-    explicit Matrices(const ProductOptions & o, std::mt19937 & random)
+    Matrices(const ProductOptions & o, ggml_backend_buffer_type_t type, std::mt19937 random)
         : ctx(ggml_init({static_cast<size_t>(o.n_matrices() + 1) * ggml_tensor_overhead(), nullptr, true})) {
-        for (int64_t i = 0; i < o.n_matrices(); ++i) {
-            all.push_back(ggml_new_tensor_2d(ctx.get(), GGML_TYPE_F32, o.n_in, o.n_out));
-        }
-        buffer.reset(ggml_backend_alloc_ctx_tensors_from_buft(ctx.get(), ggml_backend_dev_buffer_type(cpu_device())));
+        for (int64_t i = 0; i < o.n_matrices(); ++i) { all.push_back(ggml_new_tensor_2d(ctx.get(), o.type, o.n_in, o.n_out)); }
+        buffer.reset(ggml_backend_alloc_ctx_tensors_from_buft(ctx.get(), type));
+        use_huge_pages(ggml_backend_buffer_get_base(buffer.get()), ggml_backend_buffer_get_size(buffer.get()));
         const std::vector<float> values = normal_floats(static_cast<size_t>(o.n_in) * static_cast<size_t>(o.n_out), random);
-        for (ggml_tensor * one : all) { ggml_backend_tensor_set(one, values.data(), 0, ggml_nbytes(one)); }
+        std::vector<uint8_t> stored(static_cast<size_t>(o.matrix_bytes()));
+        ggml_quantize_chunk(o.type, values.data(), stored.data(), 0, o.n_out, o.n_in, nullptr);
+        for (ggml_tensor * one : all) { ggml_backend_tensor_set(one, stored.data(), 0, stored.size()); }
     }
     std::unique_ptr<ggml_context, FreeTensors> ctx;
     std::unique_ptr<ggml_backend_buffer, FreeTensors> buffer;
@@ -93,10 +99,13 @@ private:
 
 bool measure(const ProductOptions & o, ggml_backend_t backend, double limit) {
     std::mt19937 random(1);
-    const Matrices matrices(o, random);
+    ggml_backend_buffer_type_t plain = ggml_backend_dev_buffer_type(cpu_device());
+    ggml_backend_buffer_type_t repacked = o.type == GGML_TYPE_F32 ? nullptr : repacked_buffer_type(o.type, o.n_in, o.n_out);
+    const Matrices matrices(o, plain, random);
+    const Matrices of_ggml(o, repacked == nullptr ? plain : repacked, random);
     const std::vector<float> rows = normal_floats(static_cast<size_t>(o.n_in) * static_cast<size_t>(o.n_rows), random);
     Products own(o, backend, matrices, rows, true);
-    Products ggml(o, backend, matrices, rows, false);
+    Products ggml(o, backend, of_ggml, rows, false);
     bool ok = own.run(1) && ggml.run(1);
     const double difference = largest_difference(own.out(), ggml.out());
     const double once_s = seconds([&] { ok = ggml.run(1) && ok; });
@@ -109,11 +118,21 @@ bool measure(const ProductOptions & o, ggml_backend_t backend, double limit) {
         ggml_s.push_back(seconds([&] { ok = ggml.run(n_times) && ok; }) / n_times);
         ratios.push_back(ggml_s.back() / own_s.back());
     }
-    const double gflops = 1e-9 * o.n_flops() / median(own_s);
-    std::printf("%5d -> %5d, %3d rows | pith %7.1f GFLOP/s  ggml %7.1f  ratio %5.2f | share %3.0f %% | %.1e\n", o.n_in, o.n_out,
-                o.n_rows, gflops, 1e-9 * o.n_flops() / median(ggml_s), median(ratios), 100 * gflops / limit, difference);
+    std::printf("%5d -> %5d, %3d rows | ", o.n_in, o.n_out, o.n_rows);
+    const double own_rate = 1e-9 * o.n_flops() / median(own_s);
+    const double ggml_rate = 1e-9 * o.n_flops() / median(ggml_s);
+    if (o.type == GGML_TYPE_F32) {
+        std::printf("pith %7.1f GFLOP/s  ggml %7.1f  ratio %5.2f | share %3.0f %% | %.1e\n", own_rate, ggml_rate,
+                    median(ratios), 100 * own_rate / limit, difference);
+    } else {
+        const double bytes = static_cast<double>(o.matrix_bytes() * o.n_matrices());
+        std::printf("%s: pith %7.1f GMAC/s  ggml%s %7.1f  ratio %5.2f | %5.1f GB/s of weights | %.1e\n", ggml_type_name(o.type),
+                    own_rate / 2, repacked == nullptr ? "" : ", repacked", ggml_rate / 2, median(ratios),
+                    1e-9 * bytes / median(own_s), difference);
+    }
     std::fflush(stdout);
-    if (ok && difference <= 1e-4) { return true; }
+    // Both round rows to 8 bits, ggml by its layout in blocks of its own.
+    if (ok && difference <= (o.type == GGML_TYPE_F32 ? 1e-4 : 0.03)) { return true; }
     std::fprintf(stderr, "product_bench: the products differ by %.2g of the largest output\n", difference);
     return false;
 }
@@ -145,6 +164,12 @@ std::vector<ProductOptions> shapes_of(const ProductOptions & o) {
             all.push_back(one);
         }
     };
+    if (o.type != GGML_TYPE_F32) {
+        add(1536, 1536, 256);
+        add(1536, 8960, 256);
+        add(8960, 1536, 256);
+        return all;
+    }
     add(128, 128, 6);
     add(128, 256, 6);
     add(256, 128, 6);
@@ -184,6 +209,15 @@ int * number_of(ProductOptions & o, const std::string & name) {
                                    : nullptr;
 }
 
+bool set_type(ProductOptions & o, const std::string & name) {
+    for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1}) {
+        if (name != ggml_type_name(type)) { continue; }
+        o.type = type;
+        return true;
+    }
+    return false;
+}
+
 }  // namespace
 }  // namespace pith
 
@@ -197,7 +231,9 @@ int main(int argc, char ** argv) {
         }
         if (++i == argc) { return pith::usage("'" + name + "' wants a value, or is unknown"); }
         const std::string value = argv[i];
-        if (name == "--target") {
+        if (name == "--type") {
+            if (!pith::set_type(o, value)) { return pith::usage("no product with weights of type '" + value + "'"); }
+        } else if (name == "--target") {
             if (!pith::use_cpu_attention_target(value.c_str())) { return pith::usage("no target '" + value + "' here"); }
         } else if (int * number = pith::number_of(o, name); number != nullptr && std::atoi(value.c_str()) > 0) {
             *number = std::atoi(value.c_str());

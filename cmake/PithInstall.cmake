@@ -13,7 +13,7 @@ target_link_libraries(pith_public INTERFACE pith_engine pith_text)
 
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pith)
 set(_library_dir ${CMAKE_INSTALL_LIBDIR}/pith)
-install(TARGETS pith_core pith_policy pith_file pith_device pith_model pith_gate pith_cache pith_plan pith_attention pith_evidence pith_engine
+install(TARGETS pith_core pith_policy pith_file pith_device pith_matmul pith_model pith_gate pith_cache pith_plan pith_attention pith_evidence pith_engine
                 pith_text pith_public EXPORT pithTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS pith_c_installed EXPORT pithTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -29,4 +29,21 @@ struct alignas(64) AmxTiles {
 };
 static_assert(sizeof(AmxTiles) == 64);
 
+// Whether processor and system have tiles of bytes, and AVX-512 (F, BW, VL) beside them; asks the system for them once.
+bool has_amx_bytes();
+
+// Shapes the calling thread's tiles, and puts back how they were: ggml shapes a thread's tiles once and relies on it.
+// Not wanted: does nothing.
+class AmxSession {
+public:
+    explicit AmxSession(bool wanted);
+    ~AmxSession();
+    AmxSession(const AmxSession &) = delete;
+    AmxSession & operator=(const AmxSession &) = delete;
+
+private:
+    bool open_;
+    alignas(64) uint8_t before_[64] = {};
+};
+
 }  // namespace pith

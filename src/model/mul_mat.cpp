@@ -1,10 +1,13 @@
-// mul_mat.cpp - a product as ggml's custom operation; it reads all it needs from its tensors.
+// mul_mat.cpp - products as ggml's custom operations; they read all they need from their tensors.
 #include "model/mul_mat.h"
 
 #include <array>
+#include <optional>
+#include <span>
 
 #include "ggml-backend.h"
-#include "model/cpu/f32_product.h"
+#include "matmul/f32_product.h"
+#include "matmul/quantised_product.h"
 
 namespace pith {
 namespace {
@@ -22,7 +25,7 @@ bool in_host_memory(const ggml_tensor * weight) {
     return buffer != nullptr && ggml_backend_buffer_is_host(buffer);
 }
 
-void run(ggml_tensor * out, int ith, int n_threads, void * /*userdata*/) {
+void multiply_f32(ggml_tensor * out, int ith, int n_threads, void * /*userdata*/) {
     const ggml_tensor * weight = out->src[0];
     const ggml_tensor * x = out->src[1];
     F32Product product;
@@ -38,19 +41,88 @@ void run(ggml_tensor * out, int ith, int n_threads, void * /*userdata*/) {
     multiply_part(product, ith, n_threads);
 }
 
-}  // namespace
+std::optional<QuantType> quant_type_of(ggml_type type) {
+    switch (type) {
+        case GGML_TYPE_Q4_K:
+            return QuantType::kQ4_K;
+        case GGML_TYPE_Q5_K:
+            return QuantType::kQ5_K;
+        case GGML_TYPE_Q6_K:
+            return QuantType::kQ6_K;
+        default:
+            return std::nullopt;
+    }
+}
 
-ggml_tensor * cpu_mul_mat(ggml_context * ctx, ggml_tensor * weight, ggml_tensor * x) {
-    if (!is_f32_matrix(weight) || !in_host_memory(weight) || !is_f32_matrix(x)) { return ggml_mul_mat(ctx, weight, x); }
-    std::array<ggml_tensor *, 2> sources = {weight, x};
-    ggml_tensor * out = ggml_custom_4d(ctx, GGML_TYPE_F32, weight->ne[1], x->ne[1], 1, 1, sources.data(),
-                                       static_cast<int>(sources.size()), run, GGML_N_TASKS_MAX, nullptr);
+void quantise(ggml_tensor * out, int ith, int n_threads, void * /*userdata*/) {
+    const ggml_tensor * x = out->src[0];
+    RowsToQuantise rows;
+    rows.x = static_cast<const float *>(x->data);
+    rows.stride = row_floats(x);
+    rows.n = static_cast<size_t>(x->ne[1]);
+    rows.n_in = static_cast<size_t>(x->ne[0]);
+    rows.blocks = static_cast<QuantisedBlock *>(out->data);
+    quantise_part(rows, ith, n_threads);
+}
+
+void multiply_quantised(ggml_tensor * out, int ith, int n_threads, void * /*userdata*/) {
+    const ggml_tensor * weight = out->src[0];
+    QuantisedProduct product;
+    product.type = *quant_type_of(weight->type);
+    product.weights = static_cast<const uint8_t *>(weight->data);
+    product.weight_stride = weight->nb[1];
+    product.x = static_cast<const QuantisedBlock *>(out->src[1]->data);
+    product.out = static_cast<float *>(out->data);
+    product.out_stride = row_floats(out);
+    product.n_in = static_cast<size_t>(weight->ne[0]);
+    product.n_out = static_cast<size_t>(weight->ne[1]);
+    product.n = static_cast<size_t>(out->ne[1]);
+    multiply_part(product, ith, n_threads);
+}
+
+ggml_tensor * own_operation(ggml_context * ctx, ggml_type type, int64_t ne0, int64_t ne1, std::span<ggml_tensor *> sources,
+                            ggml_custom_op_t run) {
+    ggml_tensor * out = ggml_custom_4d(ctx, type, ne0, ne1, 1, 1, sources.data(), static_cast<int>(sources.size()), run,
+                                       GGML_N_TASKS_MAX, nullptr);
     ggml_set_name(out, name_of(GraphPart::kWeights));
     return out;
 }
 
+bool lies_in(const ggml_context * ctx, const void * p) {
+    const auto * begin = static_cast<const uint8_t *>(ggml_get_mem_buffer(ctx));
+    return p >= begin && p < begin + ggml_get_mem_size(ctx);
+}
+
+// x in 8 bits; what an earlier product of this graph made of it is taken again. A tensor of another context may outlive this
+// one: nothing is noted there.
+ggml_tensor * quantised_rows(ggml_context * ctx, ggml_tensor * x) {
+    const bool is_ours = lies_in(ctx, x);
+    if (is_ours && x->extra != nullptr) { return static_cast<ggml_tensor *>(x->extra); }
+    const size_t bytes = quantised_bytes(static_cast<size_t>(x->ne[0]), static_cast<size_t>(x->ne[1]));
+    ggml_tensor * rows = own_operation(ctx, GGML_TYPE_I8, static_cast<int64_t>(bytes), 1, {&x, 1}, quantise);
+    if (is_ours) { x->extra = rows; }
+    return rows;
+}
+
+}  // namespace
+
+ggml_tensor * cpu_mul_mat(ggml_context * ctx, ggml_tensor * weight, ggml_tensor * x) {
+    if (!ggml_is_matrix(weight) || !in_host_memory(weight) || !is_f32_matrix(x)) { return ggml_mul_mat(ctx, weight, x); }
+    if (has_quantised_product(weight->type, weight->ne[0])) {
+        std::array<ggml_tensor *, 2> sources = {weight, quantised_rows(ctx, x)};
+        return own_operation(ctx, GGML_TYPE_F32, weight->ne[1], x->ne[1], sources, multiply_quantised);
+    }
+    if (!is_f32_matrix(weight) || !f32_product_pays()) { return ggml_mul_mat(ctx, weight, x); }
+    std::array<ggml_tensor *, 2> sources = {weight, x};
+    return own_operation(ctx, GGML_TYPE_F32, weight->ne[1], x->ne[1], sources, multiply_f32);
+}
+
 MulMatFn mul_mat_of(const GraphBuild & build) {
-    return build.custom_operations() && f32_product_pays() ? cpu_mul_mat : ggml_mul_mat;
+    return build.custom_operations() ? cpu_mul_mat : ggml_mul_mat;
+}
+
+bool has_quantised_product(ggml_type type, int64_t n_in) {
+    return quantised_product_pays() && quant_type_of(type) && n_in % static_cast<int64_t>(kQuantBlock) == 0;
 }
 
 }  // namespace pith

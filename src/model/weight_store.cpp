@@ -8,6 +8,7 @@
 #include "device/device_work.h"
 #include "device/huge_pages.h"
 #include "device/sent_graphs.h"
+#include "model/mul_mat.h"
 
 namespace pith {
 namespace {
@@ -52,6 +53,10 @@ ggml_type type_in_memory(const PlacedWeight & weight) {
 
 bool is_multiplied(const PlacedWeight & weight) {
     return weight.use == WeightUse::kMatmul || weight.use == WeightUse::kExperts;
+}
+
+bool has_own_product(const PlacedWeight & weight) {
+    return weight.use == WeightUse::kMatmul && has_quantised_product(weight.info->type, weight.info->ne[0]);
 }
 
 // Errors: kUnsupported: the device has no product with it; kIo: it is gone.
@@ -105,6 +110,8 @@ void WeightStore::FreeBuffer::operator()(ggml_backend_buffer * buffer) const {
 Status WeightStore::place(std::span<const PlacedWeight> weights, const Options & options) {
     const std::vector<ggml_backend_buffer_type_t> extra =
         options.repack ? extra_buffer_types() : std::vector<ggml_backend_buffer_type_t>{};
+    // Pith's own products read weights as the file has them, but faster from huge pages than from a mapped file's small ones.
+    ggml_backend_buffer_type_t copied = options.repack ? ggml_backend_dev_buffer_type(cpu_device()) : nullptr;
     ggml_backend_buffer_type_t plain = options.use_mmap ? nullptr : ggml_backend_dev_buffer_type(cpu_device());
     std::vector<Group> groups;
     for (const PlacedWeight & weight : weights) {
@@ -116,7 +123,8 @@ Status WeightStore::place(std::span<const PlacedWeight> weights, const Options &
             group->weights.push_back(weight);
             continue;
         }
-        ggml_backend_buffer_type_t type = repacked_type(extra, weight, options.n_experts_used);
+        ggml_backend_buffer_type_t type =
+            has_own_product(weight) ? copied : repacked_type(extra, weight, options.n_experts_used);
         if (type == nullptr && weight.same_as != nullptr) { continue; }
         if (type == nullptr) {
             const bool converts = type_in_memory(weight) != weight.info->type;

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "device/backend.h"
-#include "model/cpu/f32_product.h"
+#include "matmul/f32_product.h"
+#include "matmul/quantised_product.h"
 
 namespace pith::mul_mat_test {
 namespace {
@@ -22,15 +23,15 @@ constexpr int64_t kOut = 50;
 // Weights [kIn, kOut] of a type in the host's memory, random.
 class Weight {
 public:
-    explicit Weight(ggml_type type) : ctx_(ggml_init({4 * ggml_tensor_overhead(), nullptr, true})) {
-        tensor_ = ggml_new_tensor_2d(ctx_.get(), type, kIn, kOut);
+    explicit Weight(ggml_type type, int64_t n_in = kIn) : ctx_(ggml_init({4 * ggml_tensor_overhead(), nullptr, true})) {
+        tensor_ = ggml_new_tensor_2d(ctx_.get(), type, n_in, kOut);
         buffer_.reset(ggml_backend_alloc_ctx_tensors_from_buft(ctx_.get(), ggml_backend_dev_buffer_type(cpu_device())));
         std::mt19937 random(1);
         std::normal_distribution<float> normal;
-        std::vector<float> values(static_cast<size_t>(kIn * kOut));
+        std::vector<float> values(static_cast<size_t>(n_in * kOut));
         for (float & value : values) { value = normal(random); }
         std::vector<uint8_t> stored(ggml_nbytes(tensor_));
-        ggml_quantize_chunk(type, values.data(), stored.data(), 0, kOut, kIn, nullptr);
+        ggml_quantize_chunk(type, values.data(), stored.data(), 0, kOut, n_in, nullptr);
         ggml_backend_tensor_set(tensor_, stored.data(), 0, stored.size());
     }
     ggml_tensor * tensor() const { return tensor_; }
@@ -59,13 +60,14 @@ protected:
         GraphRunner runner(threads.get());
         runner.set_custom_operations(own);
         GraphBuild * build = *runner.begin(16);
-        std::vector<float> rows(static_cast<size_t>(2 * n * kIn));
+        const int64_t n_in = weight.tensor()->ne[0];
+        std::vector<float> rows(static_cast<size_t>(2 * n * n_in));
         std::mt19937 random(2);
         std::normal_distribution<float> normal;
         for (float & value : rows) { value = normal(random); }
-        ggml_tensor * all = build->input(GGML_TYPE_F32, kIn, 2 * n, static_cast<const float *>(rows.data()));
-        ggml_tensor * first = ggml_view_2d(build->ctx(), all, kIn, n, all->nb[1], 0);
-        ggml_tensor * apart = ggml_view_2d(build->ctx(), all, kIn, n, 2 * all->nb[1], 0);
+        ggml_tensor * all = build->input(GGML_TYPE_F32, n_in, 2 * n, static_cast<const float *>(rows.data()));
+        ggml_tensor * first = ggml_view_2d(build->ctx(), all, n_in, n, all->nb[1], 0);
+        ggml_tensor * apart = ggml_view_2d(build->ctx(), all, n_in, n, 2 * all->nb[1], 0);
         std::vector<float> out(static_cast<size_t>(2 * n * kOut));
         build->output(mul_mat_of(*build)(build->ctx(), weight.tensor(), first), out.data());
         build->output(mul_mat_of(*build)(build->ctx(), weight.tensor(), apart), out.data() + n * kOut);
@@ -77,7 +79,7 @@ protected:
         static GraphRunner runner(one.get());
         runner.set_custom_operations(own);
         GraphBuild * build = *runner.begin(16);
-        ggml_tensor * x = ggml_new_tensor_2d(build->ctx(), GGML_TYPE_F32, kIn, 7);
+        ggml_tensor * x = ggml_new_tensor_2d(build->ctx(), GGML_TYPE_F32, weight.tensor()->ne[0], 7);
         return mul_mat_of(*build)(build->ctx(), weight.tensor(), x);
     }
 };
@@ -101,6 +103,52 @@ TEST_F(MulMat, IsPithsOwnForF32WeightsAlone) {
     EXPECT_EQ(node(Weight(GGML_TYPE_F32), false)->op, GGML_OP_MUL_MAT);
     for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}) {
         EXPECT_EQ(node(Weight(type), true)->op, GGML_OP_MUL_MAT) << ggml_type_name(type);
+    }
+}
+
+TEST_F(MulMat, OfQuantisedWeightsIsGgmlsUpToRounding) {
+    if (!quantised_product_pays()) { GTEST_SKIP() << "ggml's product for quantised weights: no vectors of bytes"; }
+    for (const ggml_type type : {GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K}) {
+        const Weight weight(type, 768);
+        for (const int64_t n : {1, 3, 9, 60}) {
+            const std::vector<float> expected = products(weight, n, 1, false);
+            const std::vector<float> got = products(weight, n, 1, true);
+            // ggml rounds the same rows to the same bytes; only its floats are added in another order.
+            for (size_t i = 0; i < expected.size(); ++i) {
+                ASSERT_NEAR(got[i], expected[i], 2e-3) << ggml_type_name(type) << i;
+            }
+            for (int n_threads = 2; n_threads <= 4; ++n_threads) {
+                ASSERT_EQ(products(weight, n, n_threads, true), got) << n_threads << " threads";
+            }
+        }
+    }
+}
+
+TEST_F(MulMat, IsPithsOwnForQuantisedWeightsOfWholeBlocks) {
+    if (!quantised_product_pays()) { GTEST_SKIP() << "ggml's product for quantised weights: no vectors of bytes"; }
+    for (const ggml_type type : {GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K}) {
+        const ggml_tensor * own = node(Weight(type, 512), true);
+        EXPECT_EQ(own->op, GGML_OP_CUSTOM) << ggml_type_name(type);
+        EXPECT_EQ(part_of(own), GraphPart::kWeights);
+        EXPECT_EQ(node(Weight(type, 512), false)->op, GGML_OP_MUL_MAT);
+    }
+}
+
+TEST_F(MulMat, ProductsOfTheSameRowsRoundThemOnce) {
+    if (!quantised_product_pays()) { GTEST_SKIP() << "ggml's product for quantised weights: no vectors of bytes"; }
+    const Weight one(GGML_TYPE_Q4_K, 512);
+    const Weight other(GGML_TYPE_Q6_K, 512);
+    const OwnedBackend threads = backend(1);
+    GraphRunner runner(threads.get());
+    for (int graph = 0; graph < 2; ++graph) {  // a new graph in the same memory has rows of its own
+        GraphBuild * build = *runner.begin(16);
+        ggml_tensor * x = ggml_new_tensor_2d(build->ctx(), GGML_TYPE_F32, 512, 7);
+        ggml_tensor * other_x = ggml_new_tensor_2d(build->ctx(), GGML_TYPE_F32, 512, 7);
+        const ggml_tensor * first = cpu_mul_mat(build->ctx(), one.tensor(), x);
+        const ggml_tensor * second = cpu_mul_mat(build->ctx(), other.tensor(), x);
+        EXPECT_EQ(first->src[1], second->src[1]);
+        EXPECT_EQ(first->src[1]->src[0], x);
+        EXPECT_EQ(cpu_mul_mat(build->ctx(), one.tensor(), other_x)->src[1]->src[0], other_x);
     }
 }
 

@@ -113,7 +113,9 @@ void print_speed(const BenchOptions & options, const std::vector<BenchRow> & row
                 numbers_text(options.lists.prompts, options.n_prompt).c_str(),
                 numbers_text(options.lists.generates, options.n_generate).c_str(), options.n_repetitions,
                 options.interleave ? " interleaved runs" : "",
-                options.llama.command.empty() ? "not found, or left out" : options.llama.command.back().c_str());
+                options.llama.command.empty()
+                    ? "not found, or left out"
+                    : (options.llama.command.back() + ", with or without flash attention, the faster one").c_str());
     std::printf("%s%7s  %-*s  %7s | %9s %9s %6s | %9s %9s %6s | %10s %10s %10s %10s\n", varied.header().c_str(), "depth", name,
                 "policy", "budget", "prefill", "llama.cpp", "ratio", "decode", "llama.cpp", "ratio", "KV", "KV peak",
                 "resident", "llama.cpp");

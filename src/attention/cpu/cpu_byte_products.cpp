@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "attention/cpu/cpu_byte_units.h"
+#include "device/amx.h"
 #include "device/cpu_targets.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -32,22 +32,16 @@ namespace pith {
 namespace {
 
 struct Leaf7 {
-    unsigned ebx = 0;
     unsigned eax1 = 0;  // of the first sub-leaf
     Leaf7() {
         unsigned a = 0;
         unsigned b = 0;
         unsigned c = 0;
         unsigned d = 0;
-        if (__get_cpuid_count(7, 0, &a, &ebx, &c, &d) == 0) { return; }
+        if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) { return; }
         if (a >= 1) { __get_cpuid_count(7, 1, &eax1, &b, &c, &d); }
     }
 };
-
-bool ask_for_amx_bytes() {
-    constexpr unsigned kAvx512 = 1U << 16 | 1U << 30 | 1U << 31;  // F, BW, VL
-    return (Leaf7().ebx & kAvx512) == kAvx512 && ask_for_amx(AmxNumbers::kInt8);
-}
 
 constexpr int kTile = AmxTiles::kRows;  // rows, and 32-bit columns
 constexpr int kGroups = kByteEntries / kTile;
@@ -59,15 +53,6 @@ static_assert(kByteTile == AmxTiles::kRowBytes);
 // none.
 inline void settle(const void * p) {
     __asm__ volatile("" : : "r"(p) : "memory");
-}
-
-PITH_AMX_BYTES void load_shapes(const void * shapes) {
-    settle(shapes);
-    _tile_loadconfig(shapes);
-}
-PITH_AMX_BYTES void store_shapes(void * shapes) {
-    _tile_storeconfig(shapes);
-    settle(shapes);
 }
 
 // Sums stay in tiles 0 to 3, one a group; 4 holds rows of the matrix, 5 to 7 hold entries.
@@ -138,22 +123,6 @@ bool has_avx_vnni() {
     return has;
 }
 
-bool has_amx_bytes() {
-    static const bool has = ask_for_amx_bytes();
-    return has;
-}
-
-AmxSession::AmxSession(bool wanted) : open_(wanted) {
-    if (!open_) { return; }
-    store_shapes(before_);
-    static const AmxTiles shapes;
-    load_shapes(&shapes);
-}
-
-AmxSession::~AmxSession() {
-    if (open_) { load_shapes(before_); }  // those of no shapes release the tiles
-}
-
 PITH_AMX_BYTES void sum_byte_magnitudes_amx(const uint8_t * packed, const ByteRows & rows, float * sums) {
     alignas(64) int32_t products[2][kGroups * kTileSums];
     __m512 totals[kGroups];
@@ -216,11 +185,6 @@ PITH_AVX_VNNI void sum_byte_magnitudes_avx(const uint8_t * packed, const ByteRow
 bool has_avx_vnni() {
     return false;
 }
-bool has_amx_bytes() {
-    return false;
-}
-AmxSession::AmxSession(bool /*wanted*/) : open_(false) {}
-AmxSession::~AmxSession() = default;
 void sum_byte_magnitudes_amx(const uint8_t * /*packed*/, const ByteRows & /*rows*/, float * /*sums*/) {}
 void sum_byte_magnitudes_avx(const uint8_t * /*packed*/, const ByteRows & /*rows*/, float * /*sums*/) {}
 

@@ -22,22 +22,6 @@ bool has_avx_vnni();
 // REQUIRES: has_avx_vnni(); bytes of entries raised by 128.
 void sum_byte_magnitudes_avx(const uint8_t * packed, const ByteRows & rows, float * sums);
 
-// Whether processor and system have tiles of bytes; asks the system for them once.
-bool has_amx_bytes();
-
-// Shapes the calling thread's tiles, and puts back how they were: ggml shapes a thread's tiles once and relies on it.
-// Not wanted: does nothing.
-class AmxSession {
-public:
-    explicit AmxSession(bool wanted);
-    ~AmxSession();
-    AmxSession(const AmxSession &) = delete;
-    AmxSession & operator=(const AmxSession &) = delete;
-
-private:
-    bool open_;
-    alignas(64) uint8_t before_[64] = {};
-};
 // REQUIRES: has_amx_bytes(), inside a session; signed bytes of entries.
 void sum_byte_magnitudes_amx(const uint8_t * packed, const ByteRows & rows, float * sums);
 

@@ -3,6 +3,7 @@
 // One measurement of a case, in a process of its own: load, warm up, prefill `depth` random tokens (compressed as the policy
 // says), then time a prompt of n_prompt tokens and, cut back to the depth, n_generate decoded tokens. Pairs are interleaved
 // (Pith, llama-bench, Pith, …), so that a machine's moods hit both; medians and medians of the pairs' ratios are reported.
+// llama-bench runs with flash attention and without: the faster one counts, for prompts and for generation by itself.
 // Of lists every combination is a case, as in llama-bench; there are so many rows.
 // REQUIRES: no model was loaded in this process before (run_bench forks).   Threads: one at a time.
 #pragma once

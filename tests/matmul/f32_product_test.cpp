@@ -1,6 +1,6 @@
 // f32_product_test.cpp - the CPU's product with f32 weights against the plain sum in f64, on every instruction set of this
 // machine; and that a row's bits are its own, whatever is multiplied beside it.
-#include "model/cpu/f32_product.h"
+#include "matmul/f32_product.h"
 
 #include <gtest/gtest.h>
 

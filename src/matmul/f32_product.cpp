@@ -1,5 +1,5 @@
 // f32_product.cpp - the kernel, compiled once per instruction set, and what each thread computes of it.
-#include "model/cpu/f32_product.h"
+#include "matmul/f32_product.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -8,7 +8,7 @@
 #include "device/cpu_targets.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "model/cpu/f32_product.cpp"
+#define HWY_TARGET_INCLUDE "matmul/f32_product.cpp"
 #include "hwy/foreach_target.h"
 // The order matters: foreach_target.h first.
 #include "device/cpu_vectors-inl.h"

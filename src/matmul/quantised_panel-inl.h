@@ -1,0 +1,213 @@
+// quantised_panel-inl.h - weights of the file become a panel: columns side by side, a byte a weight. Included once per
+// instruction set. Stage: matmul. Source: ggml's block_q4_K, block_q5_K, block_q6_K.
+#if defined(PITH_QUANTISED_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PITH_QUANTISED_PANEL_INL_H_
+#undef PITH_QUANTISED_PANEL_INL_H_
+#else
+#define PITH_QUANTISED_PANEL_INL_H_
+#endif
+
+#include "device/cpu_vectors-inl.h"
+#include "matmul/quantised_product.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pith::HWY_NAMESPACE {
+
+using VI = hn::Vec<DI>;
+using DU8 = hn::Repartition<uint8_t, DI>;
+using DU32 = hn::RebindToUnsigned<DI>;
+using DI16 = hn::Repartition<int16_t, DI>;
+
+inline constexpr size_t kPanelVectors = kManyRegisters ? 2 : 1;
+inline constexpr size_t kPanelColumns = kPanelVectors * kN;
+inline constexpr size_t kPanelSteps = kQuantBlock / 4;
+
+// Bytes of a block of 256 weights, and where its parts are.
+template <QuantType kType>
+struct Block;
+template <>
+struct Block<QuantType::kQ4_K> {
+    static constexpr size_t kBytes = 144, kLow = 16;
+    static constexpr size_t kSteps = 8;  // of 4 weights in a group of one scale
+    static constexpr size_t kPairs = 8;  // steps whose pairs of products fit 16 bits together: 8 · 2 · 15 · 127
+    static constexpr bool kMins = true;
+};
+template <>
+struct Block<QuantType::kQ5_K> {
+    static constexpr size_t kBytes = 176, kHigh = 16, kLow = 48;
+    static constexpr size_t kSteps = 8;
+    static constexpr size_t kPairs = 4;  // 4 · 2 · 31 · 127
+    static constexpr bool kMins = true;
+};
+template <>
+struct Block<QuantType::kQ6_K> {
+    static constexpr size_t kBytes = 210, kHigh = 128, kScales = 192, kD = 208;
+    static constexpr size_t kSteps = 4;
+    static constexpr size_t kPairs = 2;  // 2 · 2 · 63 · 127
+    static constexpr bool kMins = false;
+};
+
+// One block of kPanelColumns columns.
+struct Panel {
+    alignas(64) uint8_t quants[kPanelSteps][kPanelColumns][4];
+    alignas(64) int32_t scales[16][kPanelColumns];  // of the groups
+    alignas(64) int32_t mins[4][kPanelColumns];     // of groups 2p and 2p + 1, as pairs of int16
+    alignas(64) float d[kPanelColumns];
+    alignas(64) float dmin[kPanelColumns];
+};
+
+// Columns are read block by block, many at once, but lie in memory one behind the other: in that order the next ones are asked
+// for while these are multiplied, a share with each block.
+struct NextColumns {
+    const uint8_t * begin = nullptr;
+    size_t n_lines = 0;
+    NextColumns(const QuantisedProduct & p, size_t first, size_t n) : begin(p.weights + first * p.weight_stride) {
+        n_lines = n * p.weight_stride / 64;
+    }
+    HWY_INLINE void fetch(size_t block, size_t n_blocks) const {
+        const size_t end = n_lines * (block + 1) / n_blocks;
+        for (size_t i = n_lines * block / n_blocks; i < end; ++i) {
+#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
+            __builtin_prefetch(begin + 64 * i, 0, 2);  // not into the nearest cache: they would push these out
+#endif
+        }
+    }
+};
+
+// Where kN columns are read: column c at [c % 4 · kN / 4 + c / 4], so that a vector has a block of each fourth column.
+struct ColumnPlaces {
+    const uint8_t * at[kN];
+    void set(size_t column, const uint8_t * where) { at[column % 4 * (kN / 4) + column / 4] = where; }
+    const uint8_t * of(size_t column) const { return at[column % 4 * (kN / 4) + column / 4]; }
+};
+
+// 16 bytes at `offset` of each of kLanes / 4 places.
+template <size_t kLanes>
+HWY_INLINE hn::Vec<hn::CappedTag<int32_t, kLanes>> LoadBlocks(const uint8_t * const * places, size_t offset) {
+    const hn::CappedTag<int32_t, kLanes> d;
+    if constexpr (kLanes == 4) {
+        return hn::LoadU(d, reinterpret_cast<const int32_t *>(places[0] + offset));
+    } else {
+        constexpr size_t kHalf = kLanes / 2;
+        return hn::Combine(d, LoadBlocks<kHalf>(places + kHalf / 4, offset), LoadBlocks<kHalf>(places, offset));
+    }
+}
+
+// Word w of the 16 bytes at `offset` of column c becomes lane c of words[w].
+HWY_INLINE void LoadWords(const ColumnPlaces & columns, size_t offset, VI * words) {
+    const DI d;
+    const hn::RepartitionToWide<DI> d64;
+    const auto wide = [&](VI v) HWY_ATTR { return hn::BitCast(d64, v); };
+    VI quads[4];
+    PITH_UNROLL
+    for (size_t i = 0; i < 4; ++i) { quads[i] = LoadBlocks<kN>(columns.at + i * (kN / 4), offset); }
+    const auto low01 = wide(hn::InterleaveLower(d, quads[0], quads[1]));
+    const auto high01 = wide(hn::InterleaveUpper(d, quads[0], quads[1]));
+    const auto low23 = wide(hn::InterleaveLower(d, quads[2], quads[3]));
+    const auto high23 = wide(hn::InterleaveUpper(d, quads[2], quads[3]));
+    words[0] = hn::BitCast(d, hn::InterleaveLower(d64, low01, low23));
+    words[1] = hn::BitCast(d, hn::InterleaveUpper(d64, low01, low23));
+    words[2] = hn::BitCast(d, hn::InterleaveLower(d64, high01, high23));
+    words[3] = hn::BitCast(d, hn::InterleaveUpper(d64, high01, high23));
+}
+
+// These bits of each byte, moved down by kShift first; kMask: of a byte.
+template <int kShift, uint8_t kMask>
+HWY_INLINE VI BitsOf(VI v) {
+    const DI d;
+    const DU8 d8;
+    return hn::And(hn::BitCast(d, hn::Set(d8, kMask)),
+                   kShift == 0 ? v : hn::BitCast(d, hn::ShiftRight<kShift>(hn::BitCast(DU32(), v))));
+}
+HWY_INLINE VI ByteOf(VI v, int byte) {
+    return hn::And(hn::Set(DI(), 255), hn::ShiftRightSame(v, 8 * byte));
+}
+HWY_INLINE VF HalfOf(VI v) {  // the lower 16 bits of each lane, a float of 16 bits
+    const hn::Rebind<uint16_t, DI> d16;
+    const hn::Rebind<hwy::float16_t, DF> df16;
+    return hn::PromoteTo(DF(), hn::BitCast(df16, hn::TruncateTo(d16, hn::BitCast(DU32(), v))));
+}
+
+// d, dmin, and 8 scales and minima of 6 bits, at the beginning of a block of Q4_K and Q5_K.
+HWY_INLINE void UnpackScales(const ColumnPlaces & columns, size_t c, Panel & to) {
+    const DI d;
+    VI head[4];
+    LoadWords(columns, 0, head);
+    hn::Store(HalfOf(head[0]), DF(), to.d + c);
+    hn::Store(HalfOf(hn::ShiftRight<16>(head[0])), DF(), to.dmin + c);
+    const VI scales[2] = {BitsOf<0, 63>(head[1]), hn::Or(BitsOf<0, 15>(head[3]), hn::ShiftLeft<4>(BitsOf<6, 3>(head[1])))};
+    const VI mins[2] = {BitsOf<0, 63>(head[2]), hn::Or(BitsOf<4, 15>(head[3]), hn::ShiftLeft<4>(BitsOf<6, 3>(head[2])))};
+    for (int g = 0; g < 8; ++g) { hn::Store(ByteOf(scales[g / 4], g % 4), d, to.scales[g] + c); }
+    for (int p = 0; p < 4; ++p) {
+        const VI first = ByteOf(mins[p / 2], p % 2 * 2);
+        const VI second = ByteOf(mins[p / 2], p % 2 * 2 + 1);
+        hn::Store(hn::Or(first, hn::ShiftLeft<16>(second)), d, to.mins[p] + c);
+    }
+}
+
+// Unpacks the blocks that `columns` point at into kN columns of the panel, from c on.
+HWY_INLINE void StoreStep(VI words, size_t step, size_t c, Panel & to) {
+    hn::Store(words, DI(), reinterpret_cast<int32_t *>(to.quants[step][c]));
+}
+template <QuantType kType>
+HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, Panel & to) {
+    using B = Block<kType>;
+    if constexpr (kType == QuantType::kQ6_K) {
+        VI high[16];
+        for (size_t i = 0; i < 4; ++i) { LoadWords(columns, B::kHigh + 16 * i, high + 4 * i); }
+        for (size_t half = 0; half < 2; ++half) {  // of 128 weights
+            VI low[16];
+            for (size_t i = 0; i < 4; ++i) { LoadWords(columns, 64 * half + 16 * i, low + 4 * i); }
+            PITH_UNROLL
+            for (size_t i = 0; i < 8; ++i) {
+                const VI top = high[8 * half + i];
+                const size_t step = 32 * half + i;
+                StoreStep(hn::Or(BitsOf<0, 15>(low[i]), hn::ShiftLeft<4>(BitsOf<0, 3>(top))), step, c, to);
+                StoreStep(hn::Or(BitsOf<0, 15>(low[8 + i]), hn::ShiftLeft<4>(BitsOf<2, 3>(top))), step + 8, c, to);
+                StoreStep(hn::Or(BitsOf<4, 15>(low[i]), hn::ShiftLeft<4>(BitsOf<4, 3>(top))), step + 16, c, to);
+                StoreStep(hn::Or(BitsOf<4, 15>(low[8 + i]), hn::ShiftLeft<4>(BitsOf<6, 3>(top))), step + 24, c, to);
+            }
+        }
+        VI scales[4];
+        LoadWords(columns, B::kScales, scales);
+        for (int g = 0; g < 16; ++g) {
+            const VI up = hn::ShiftLeftSame(scales[g / 4], 24 - 8 * (g % 4));
+            hn::Store(hn::ShiftRight<24>(up), DI(), to.scales[g] + c);
+        }
+        alignas(64) int32_t halves[kN];
+        for (size_t i = 0; i < kN; ++i) {
+            uint16_t half = 0;
+            hwy::CopyBytes<2>(columns.of(i) + B::kD, &half);
+            halves[i] = half;
+        }
+        hn::Store(HalfOf(hn::Load(DI(), halves)), DF(), to.d + c);
+    } else {
+        UnpackScales(columns, c, to);
+        VI high[8];  // Q5_K: bit 2 j and 2 j + 1 of a byte belong to the weights of the j-th 64
+        if constexpr (kType == QuantType::kQ5_K) {
+            LoadWords(columns, B::kHigh, high);
+            LoadWords(columns, B::kHigh + 16, high + 4);
+        }
+        for (size_t j = 0; j < 4; ++j) {  // 64 weights: 32 in the lower halves of 32 bytes, 32 in the upper ones
+            VI low[8];
+            LoadWords(columns, B::kLow + 32 * j, low);
+            LoadWords(columns, B::kLow + 32 * j + 16, low + 4);
+            PITH_UNROLL
+            for (size_t i = 0; i < 8; ++i) {
+                VI first = BitsOf<0, 15>(low[i]);
+                VI second = BitsOf<4, 15>(low[i]);
+                if constexpr (kType == QuantType::kQ5_K) {
+                    first = hn::Or(first, hn::ShiftLeft<4>(BitsOf<0, 1>(high[i])));
+                    second = hn::Or(second, hn::ShiftLeft<4>(BitsOf<1, 1>(high[i])));
+                    high[i] = hn::ShiftRight<2>(high[i]);
+                }
+                StoreStep(first, 16 * j + i, c, to);
+                StoreStep(second, 16 * j + 8 + i, c, to);
+            }
+        }
+    }
+}
+
+}  // namespace pith::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,46 @@
+// quantised_rows.h - rows of activations in 8 bits, as products with quantised weights read them. Stage: matmul. No ggml.
+//
+// A row is cut into blocks of 256, each with a scale of its own: x ≈ scale · quants, scale = max|x| / 127. Beside the quants
+// stand their sums, which weights with an offset or a minimum want. Products sum bytes exactly, so that what is rounded here is
+// all that a product rounds but for a few operations in f32 each 256 elements.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace pith {
+
+inline constexpr size_t kQuantBlock = 256;
+
+struct QuantisedBlock {
+    int8_t quants[kQuantBlock];
+    int32_t offsets[16];  // -32 times the sum of 16 quants: what an offset of 32 takes off (Q6_K)
+    int16_t sums[8];      // of 32 quants
+    float scale;
+    uint8_t unused[44];  // whole cache lines
+};
+static_assert(sizeof(QuantisedBlock) == 384);
+
+// Rows are made up to a whole tile of the matrix unit; what is in those behind the last counts for nothing.
+inline constexpr size_t kQuantisedRowTile = 16;
+inline size_t padded_rows(size_t n) {
+    return (n + kQuantisedRowTile - 1) / kQuantisedRowTile * kQuantisedRowTile;
+}
+
+// blocks [n_in / 256][padded_rows(n)]: block b of all rows, then block b + 1.
+struct RowsToQuantise {
+    const float * x = nullptr;  // [n][stride]
+    size_t stride = 0;          // floats from row to row
+    size_t n = 0;
+    size_t n_in = 0;  // a multiple of 256
+    QuantisedBlock * blocks = nullptr;
+};
+
+inline size_t quantised_bytes(size_t n_in, size_t n) {
+    return n_in / kQuantBlock * padded_rows(n) * sizeof(QuantisedBlock);
+}
+
+// The part of thread ith of n_threads. A row's bits do not depend on the others.
+void quantise_part(const RowsToQuantise & rows, int ith, int n_threads);
+
+}  // namespace pith
