@@ -21,7 +21,7 @@ inline constexpr Fails kEveryKind[] = {Fails::kPages, Fails::kBuffers,    Fails:
 // case is asked for.
 inline int64_t next_place(int64_t k) {
     constexpr int64_t kFirst = 6;
-    return k + (k < kFirst || every_case() ? 1 : 3 + k / 16);
+    return k + (k < kFirst || every_case() ? 1 : 3 + k / 32);
 }
 
 // What no call may leave behind, however it ends.
