@@ -210,7 +210,8 @@ int * number_of(ProductOptions & o, const std::string & name) {
 }
 
 bool set_type(ProductOptions & o, const std::string & name) {
-    for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1}) {
+    for (const ggml_type type :
+         {GGML_TYPE_F32, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1}) {
         if (name != ggml_type_name(type)) { continue; }
         o.type = type;
         return true;
