@@ -2,8 +2,8 @@
 //
 //   product_bench [--type f32] [--in 128] [--out 256] [--rows 8] [--threads 1] [--repeats 9] [--footprint 6] [--target AVX2]
 //   product_bench table [--type f32] [--threads 1] [--repeats 9]     1 to 512 rows; f32: matrices of the built-in model and of
-//   one of 1 B parameters; q4_K, q5_K, q6_K: of one of 1.5 B (Qwen2.5), on a copy in huge pages, as models are loaded; ggml's
-//   are repacked where it has a layout of its own for them
+//   one of 1 B parameters; quantised (q4_K, q5_K, q6_K, q8_0, q4_0, q4_1): of one of 1.5 B (Qwen2.5), on a copy in huge pages,
+//   as models are loaded; ggml's are repacked where it has a layout of its own for them
 //
 // So many matrices as fill `footprint` MiB are multiplied one after the other, as in a pass through a model of that size: 6
 // MiB, as the built-in one, stay in a cache. f32: GFLOP/s, and the share of multiply-adds that wait for no memory. Quantised:

@@ -469,6 +469,8 @@ void multiply_part(const QuantisedProduct & product, int ith, int n_threads) {
 }
 
 bool quantised_product_pays(QuantType type) {
+    // The matrix unit has no use for scales of 32 weights each here; ggml's layout for it is the faster one for few rows.
+    if (has_groups(type) && has_matrix_unit()) { return false; }
     // Without products of four bytes those of 8 bits with 8 would not fit where pairs are added up.
     return better_than(type == QuantType::kQ8_0 ? HWY_AVX3_DL : HWY_AVX2);
 }
