@@ -1,13 +1,13 @@
 // product_bench.cpp - the CPU's products with weights beside ggml's, in turns on the same ggml threads; medians.
 //
 //   product_bench [--type f32] [--in 128] [--out 256] [--rows 8] [--threads 1] [--repeats 9] [--footprint 6] [--target AVX2]
-//   product_bench table [--type f32] [--threads 1] [--repeats 9]     1 to 512 rows; f32: matrices of the built-in model and of
-//   one of 1 B parameters; q4_K, q5_K, q6_K: of one of 1.5 B (Qwen2.5), on a copy in huge pages, as models are loaded; ggml's
-//   are repacked where it has a layout of its own for them
+//   product_bench table [--type f32] [--threads 1] [--repeats 9]
 //
-// So many matrices as fill `footprint` MiB are multiplied one after the other, as in a pass through a model of that size: 6
-// MiB, as the built-in one, stay in a cache. f32: GFLOP/s, and the share of multiply-adds that wait for no memory. Quantised:
-// 10^9 multiply-adds a second, and GB/s of weights. The two results are compared; far apart is an error.
+// table: 1 to 512 rows. f32: matrices of the built-in model and of one of 1 B parameters. q4_K, q5_K, q6_K, q8_0, q4_0, q4_1:
+// of one of 1.5 B (Qwen2.5), copied into huge pages, as models are loaded; ggml's are repacked where it has a layout of its own
+// for them. So many matrices as fill `footprint` MiB are multiplied one after the other, as in a pass through a model of that
+// size: 6 MiB, as the built-in one, stay in a cache. f32: GFLOP/s, and the share of multiply-adds that wait for no memory.
+// Quantised: 10^9 multiply-adds a second, and GB/s of weights. The two results are compared; far apart is an error.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -210,7 +210,8 @@ int * number_of(ProductOptions & o, const std::string & name) {
 }
 
 bool set_type(ProductOptions & o, const std::string & name) {
-    for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1}) {
+    for (const ggml_type type :
+         {GGML_TYPE_F32, GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1}) {
         if (name != ggml_type_name(type)) { continue; }
         o.type = type;
         return true;

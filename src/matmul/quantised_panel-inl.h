@@ -18,6 +18,16 @@ using DU8 = hn::Repartition<uint8_t, DI>;
 using DU32 = hn::RebindToUnsigned<DI>;
 using DI16 = hn::Repartition<int16_t, DI>;
 
+// Byte products that add up four neighbours in one instruction.
+inline constexpr bool kHasByteDots = HWY_TARGET <= HWY_AVX3_DL;
+// For GCC: a value that is used several times is loaded once.
+#undef PITH_ONE_LOAD
+#if HWY_ARCH_X86 && HWY_COMPILER_GCC_ACTUAL
+#define PITH_ONE_LOAD(v) __asm__("" : "+v"((v).raw))
+#else
+#define PITH_ONE_LOAD(v)
+#endif
+
 inline constexpr size_t kPanelVectors = kManyRegisters ? 2 : 1;
 inline constexpr size_t kPanelColumns = kPanelVectors * kN;
 inline constexpr size_t kPanelSteps = kQuantBlock / 4;

@@ -15,17 +15,17 @@
 #include "hwy/foreach_target.h"
 // The order matters: foreach_target.h first.
 #include "hwy/highway.h"
-#include "matmul/quantised_columns-inl.h"
+#include "matmul/quantised_groups-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
 
 // Rows of x in a tile, whose sums with the panel's columns stay in registers.
 inline constexpr size_t kTileRows = kManyRegisters ? 6 : 4;
+template <QuantType kType>
+inline constexpr bool kInGroups = kType == QuantType::kQ8_0 || kType == QuantType::kQ4_0 || kType == QuantType::kQ4_1;
 // Rows that meet a panel before it is unpacked anew.
 inline constexpr size_t kRowsAtOnce = 512;
-// Byte products that add up four neighbours in one instruction.
-inline constexpr bool kHasByteDots = HWY_TARGET <= HWY_AVX3_DL;
 
 // ---- rows -------------------------------------------------------------------------------------------------------------------
 
@@ -54,9 +54,40 @@ void QuantiseBlock(const float * x, QuantisedBlock & to) {
     to.scale = largest / 127.0F + hn::ReduceSum(df, wrong);
 }
 
+// A group of 32.
+void QuantiseGroup(const float * x, size_t g, QuantisedGroups & to) {
+    const DF df;
+    const hn::Rebind<int8_t, DF> d8;
+    VF most = hn::Zero(df);
+    VF wrong = hn::Zero(df);
+    for (size_t i = 0; i < kGroup; i += kN) {
+        const VF v = hn::LoadU(df, x + i);
+        most = hn::Max(most, hn::Abs(v));
+        wrong = hn::Add(wrong, hn::Sub(v, v));
+    }
+    const float largest = hn::ReduceMax(df, most);
+    const VF by = hn::Set(df, largest > 0 ? 127.0F / largest : 0.0F);
+    int8_t * quants = to.quants + g * kGroup;
+    for (size_t i = 0; i < kGroup; i += kN) {
+        hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(hn::Mul(hn::LoadU(df, x + i), by))), d8, quants + i);
+    }
+    int32_t sum = 0;
+    for (size_t i = 0; i < kGroup; ++i) { sum += quants[i]; }
+    to.sums[g] = sum;
+    to.scales[g] = largest / 127.0F + hn::ReduceSum(df, wrong);
+    to.scaled_sums[g] = to.scales[g] * static_cast<float>(sum);
+}
+
 void QuantiseRows(const RowsToQuantise & rows, size_t first, size_t end) {
     const size_t stride = padded_rows(rows.n);
     for (size_t r = first; r < end; ++r) {
+        if (rows.groups != nullptr) {
+            for (size_t g = 0; g < rows.n_in / kGroup; ++g) {
+                QuantiseGroup(rows.x + r * rows.stride + g * kGroup, g % kBlockGroups,
+                              rows.groups[g / kBlockGroups * stride + r]);
+            }
+            continue;
+        }
         for (size_t b = 0; b < rows.n_in / kQuantBlock; ++b) {
             QuantiseBlock(rows.x + r * rows.stride + b * kQuantBlock, rows.blocks[b * stride + r]);
         }
@@ -107,9 +138,7 @@ HWY_INLINE void MultiplyTile(const Panel & panel, const QuantisedBlock * rows, f
                 PITH_UNROLL
                 for (size_t r = 0; r < kRows; ++r) {
                     auto x = quad(r, step);
-#if HWY_ARCH_X86 && HWY_COMPILER_GCC_ACTUAL
-                    __asm__("" : "+v"(x.raw));  // one load for all vectors
-#endif
+                    PITH_ONE_LOAD(x);
                     PITH_UNROLL
                     for (size_t v = 0; v < kPanelVectors; ++v) {
                         group[r][v] = hn::SumOfMulQuadAccumulate(di, w[v], x, group[r][v]);
@@ -269,6 +298,49 @@ HWY_INLINE void MultiplyColumns(const QuantisedProduct & p, size_t first, size_t
     }
 }
 
+template <QuantType kType, size_t kRows = kTileRows>
+HWY_INLINE void MultiplyGroupTileOf(size_t n, const GroupPanel & panel, size_t n_groups, const QuantisedGroups * rows,
+                                    float * sums) {
+    if constexpr (kRows > 1) {
+        if (n < kRows) { return MultiplyGroupTileOf<kType, kRows - 1>(n, panel, n_groups, rows, sums); }
+    }
+    MultiplyGroupTile<kType, kRows>(panel, n_groups, rows, sums);
+}
+
+// The same for weights in groups of 32.
+template <QuantType kType>
+HWY_INLINE void MultiplyGroupColumns(const QuantisedProduct & p, size_t first, size_t n_columns, size_t row, size_t n,
+                                     const NextColumns & next) {
+    alignas(64) float sums[kRowsAtOnce * kPanelColumns];
+    GroupPanel panel;
+    std::fill_n(sums, n * kPanelColumns, 0.0F);
+    const uint8_t * columns[kPanelColumns];  // behind the last: the last again
+    for (size_t c = 0; c < kPanelColumns; ++c) {
+        columns[c] = p.weights + (first + HWY_MIN(c, n_columns - 1)) * p.weight_stride;
+    }
+    const size_t all_groups = p.n_in / kGroup;
+    const size_t n_blocks = (all_groups + kBlockGroups - 1) / kBlockGroups;
+    const size_t n_tiles = (n + kTileRows - 1) / kTileRows;
+    for (size_t b = 0; b < n_blocks; ++b) {
+        const size_t n_groups = HWY_MIN(kBlockGroups, all_groups - b * kBlockGroups);
+        for (size_t v = 0; v < kPanelVectors; ++v) {
+            ColumnPlaces places;
+            for (size_t c = 0; c < kN; ++c) { places.set(c, columns[v * kN + c] + b * kBlockGroups * Block<kType>::kBytes); }
+            UnpackGroups<kType>(places, n_groups, v * kN, panel);
+        }
+        next.fetch(b, n_blocks);
+        const QuantisedGroups * rows = p.groups + b * padded_rows(p.n) + row;
+        for (size_t t = 0; t < n_tiles; ++t) {
+            const size_t begin = n * t / n_tiles;
+            const size_t n_here = n * (t + 1) / n_tiles - begin;
+            MultiplyGroupTileOf<kType>(n_here, panel, n_groups, rows + begin, sums + begin * kPanelColumns);
+        }
+    }
+    for (size_t r = 0; r < n; ++r) {
+        std::copy_n(sums + r * kPanelColumns, n_columns, p.out + (row + r) * p.out_stride + first);
+    }
+}
+
 // The columns behind [c, c + n) of those before `end`.
 HWY_INLINE NextColumns NextAfter(const QuantisedProduct & p, size_t c, size_t end, size_t n) {
     const size_t first = HWY_MIN(c + n, end);
@@ -290,7 +362,11 @@ HWY_INLINE void MultiplyAsTheyLie([[maybe_unused]] const QuantisedProduct & p, [
         if (p.n < kRows) { return MultiplyAsTheyLie<kType, kRows - 1>(p, first, end); }
     }
     for (size_t c = first; c < end; c += kColumnsAtOnce) {
-        MultiplyFewRows<kType, kRows>(p, c, HWY_MIN(kColumnsAtOnce, end - c));
+        if constexpr (kInGroups<kType>) {
+            MultiplyFewGroupRows<kType, kRows>(p, c, HWY_MIN(kColumnsAtOnce, end - c));
+        } else {
+            MultiplyFewRows<kType, kRows>(p, c, HWY_MIN(kColumnsAtOnce, end - c));
+        }
     }
 #endif
 }
@@ -300,8 +376,14 @@ HWY_NOINLINE void MultiplyType(const QuantisedProduct & p, size_t first, size_t 
     if (unit == ProductUnit::kBest && p.n <= kFewRows) { return MultiplyAsTheyLie<kType>(p, first, end); }
     for (size_t c = first; c < end; c += kPanelColumns) {
         for (size_t row = 0; row < p.n; row += kRowsAtOnce) {
-            MultiplyColumns<kType>(p, c, HWY_MIN(kPanelColumns, end - c), row, HWY_MIN(kRowsAtOnce, p.n - row),
-                                   NextAfter(p, c, end, kPanelColumns), unit == ProductUnit::kMatrix);
+            const size_t n_columns = HWY_MIN(kPanelColumns, end - c);
+            const size_t n = HWY_MIN(kRowsAtOnce, p.n - row);
+            const NextColumns next = NextAfter(p, c, end, kPanelColumns);
+            if constexpr (kInGroups<kType>) {
+                MultiplyGroupColumns<kType>(p, c, n_columns, row, n, next);
+            } else {
+                MultiplyColumns<kType>(p, c, n_columns, row, n, next, unit == ProductUnit::kMatrix);
+            }
         }
     }
 }
@@ -315,6 +397,12 @@ void MultiplyQuantised(const QuantisedProduct & p, size_t first, size_t end, Pro
             return MultiplyType<QuantType::kQ5_K>(p, first, end, unit);
         case QuantType::kQ6_K:
             return MultiplyType<QuantType::kQ6_K>(p, first, end, unit);
+        case QuantType::kQ8_0:
+            return MultiplyType<QuantType::kQ8_0>(p, first, end, unit);
+        case QuantType::kQ4_0:
+            return MultiplyType<QuantType::kQ4_0>(p, first, end, unit);
+        case QuantType::kQ4_1:
+            return MultiplyType<QuantType::kQ4_1>(p, first, end, unit);
     }
 }
 
@@ -371,13 +459,20 @@ void multiply_part(const QuantisedProduct & product, int ith, int n_threads) {
     const auto [first, end] = share_of(product.n_out, kColumnsDealt, ith, n_threads);
     if (first == end || product.n == 0) { return; }
     ProductUnit unit = unit_in_use;
-    if (unit == ProductUnit::kBest && product.n >= kMatrixRows && has_matrix_unit()) { unit = ProductUnit::kMatrix; }
+    if (has_groups(product.type)) {
+        unit = unit == ProductUnit::kMatrix ? ProductUnit::kVectors : unit;
+    } else if (unit == ProductUnit::kBest && product.n >= kMatrixRows && has_matrix_unit()) {
+        unit = ProductUnit::kMatrix;
+    }
     const AmxSession session(unit == ProductUnit::kMatrix);
     HWY_DYNAMIC_DISPATCH(MultiplyQuantised)(product, first, end, unit);
 }
 
-bool quantised_product_pays() {
-    return better_than(HWY_AVX2);
+bool quantised_product_pays(QuantType type) {
+    // The matrix unit has no use for scales of 32 weights each here; ggml's layout for it is the faster one for few rows.
+    if (has_groups(type) && has_matrix_unit()) { return false; }
+    // Without products of four bytes those of 8 bits with 8 would not fit where pairs are added up.
+    return better_than(type == QuantType::kQ8_0 ? HWY_AVX3_DL : HWY_AVX2);
 }
 
 }  // namespace pith

@@ -2,7 +2,7 @@
 //
 // A row is cut into blocks of 256, each with a scale of its own: x ≈ scale · quants, scale = max|x| / 127. Beside the quants
 // stand their sums, which weights with an offset or a minimum want. Products sum bytes exactly, so that what is rounded here is
-// all that a product rounds but for a few operations in f32 each 256 elements.
+// all that a product rounds but for a few operations in f32 each 256 elements (or 32).
 #pragma once
 
 #include <cstddef>
@@ -21,23 +21,35 @@ struct QuantisedBlock {
 };
 static_assert(sizeof(QuantisedBlock) == 384);
 
+// The same for weights whose groups of 32 have a scale each: so have the rows. Where a row ends inside a block its last groups
+// are not there.
+struct QuantisedGroups {
+    int8_t quants[kQuantBlock];
+    float scales[8];
+    int32_t sums[8];       // of a group's quants
+    float scaled_sums[8];  // times the scale
+    uint8_t unused[32];
+};
+static_assert(sizeof(QuantisedGroups) == sizeof(QuantisedBlock));
+
 // Rows are made up to a whole tile of the matrix unit; what is in those behind the last counts for nothing.
 inline constexpr size_t kQuantisedRowTile = 16;
 inline size_t padded_rows(size_t n) {
     return (n + kQuantisedRowTile - 1) / kQuantisedRowTile * kQuantisedRowTile;
 }
 
-// blocks [n_in / 256][padded_rows(n)]: block b of all rows, then block b + 1.
+// blocks [⌈n_in / 256⌉][padded_rows(n)]: block b of all rows, then block b + 1. One of the two kinds.
 struct RowsToQuantise {
     const float * x = nullptr;  // [n][stride]
     size_t stride = 0;          // floats from row to row
     size_t n = 0;
-    size_t n_in = 0;  // a multiple of 256
+    size_t n_in = 0;  // a multiple of 256; for groups, of 32
     QuantisedBlock * blocks = nullptr;
+    QuantisedGroups * groups = nullptr;
 };
 
 inline size_t quantised_bytes(size_t n_in, size_t n) {
-    return n_in / kQuantBlock * padded_rows(n) * sizeof(QuantisedBlock);
+    return (n_in + kQuantBlock - 1) / kQuantBlock * padded_rows(n) * sizeof(QuantisedBlock);
 }
 
 // The part of thread ith of n_threads. A row's bits do not depend on the others.

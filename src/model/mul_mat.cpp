@@ -49,10 +49,20 @@ std::optional<QuantType> quant_type_of(ggml_type type) {
             return QuantType::kQ5_K;
         case GGML_TYPE_Q6_K:
             return QuantType::kQ6_K;
+        case GGML_TYPE_Q8_0:
+            return QuantType::kQ8_0;
+        case GGML_TYPE_Q4_0:
+            return QuantType::kQ4_0;
+        case GGML_TYPE_Q4_1:
+            return QuantType::kQ4_1;
         default:
             return std::nullopt;
     }
 }
+
+// Rounded rows come in two kinds, which the tensor's type tells apart.
+constexpr ggml_type kOfBlocks = GGML_TYPE_I8;
+constexpr ggml_type kOfGroups = GGML_TYPE_I32;
 
 void quantise(ggml_tensor * out, int ith, int n_threads, void * /*userdata*/) {
     const ggml_tensor * x = out->src[0];
@@ -61,7 +71,11 @@ void quantise(ggml_tensor * out, int ith, int n_threads, void * /*userdata*/) {
     rows.stride = row_floats(x);
     rows.n = static_cast<size_t>(x->ne[1]);
     rows.n_in = static_cast<size_t>(x->ne[0]);
-    rows.blocks = static_cast<QuantisedBlock *>(out->data);
+    if (out->type == kOfBlocks) {
+        rows.blocks = static_cast<QuantisedBlock *>(out->data);
+    } else {
+        rows.groups = static_cast<QuantisedGroups *>(out->data);
+    }
     quantise_part(rows, ith, n_threads);
 }
 
@@ -71,7 +85,12 @@ void multiply_quantised(ggml_tensor * out, int ith, int n_threads, void * /*user
     product.type = *quant_type_of(weight->type);
     product.weights = static_cast<const uint8_t *>(weight->data);
     product.weight_stride = weight->nb[1];
-    product.x = static_cast<const QuantisedBlock *>(out->src[1]->data);
+    const ggml_tensor * rows = out->src[1];
+    if (rows->type == kOfBlocks) {
+        product.x = static_cast<const QuantisedBlock *>(rows->data);
+    } else {
+        product.groups = static_cast<const QuantisedGroups *>(rows->data);
+    }
     product.out = static_cast<float *>(out->data);
     product.out_stride = row_floats(out);
     product.n_in = static_cast<size_t>(weight->ne[0]);
@@ -93,14 +112,20 @@ bool lies_in(const ggml_context * ctx, const void * p) {
     return p >= begin && p < begin + ggml_get_mem_size(ctx);
 }
 
-// x in 8 bits; what an earlier product of this graph made of it is taken again. A tensor of another context may outlive this
-// one: nothing is noted there.
-ggml_tensor * quantised_rows(ggml_context * ctx, ggml_tensor * x) {
-    const bool is_ours = lies_in(ctx, x);
-    if (is_ours && x->extra != nullptr) { return static_cast<ggml_tensor *>(x->extra); }
+// x in 8 bits; what an earlier product of this graph made of it is taken again: it is noted at x, and the other kind at the
+// first. A tensor of another context may outlive this one: nothing is noted there.
+ggml_tensor * quantised_rows(ggml_context * ctx, ggml_tensor * x, ggml_type kind) {
+    ggml_tensor * noted_at = x;
+    if (lies_in(ctx, x)) {
+        for (; noted_at->extra != nullptr; noted_at = static_cast<ggml_tensor *>(noted_at->extra)) {
+            auto * known = static_cast<ggml_tensor *>(noted_at->extra);
+            if (known->type == kind) { return known; }
+        }
+    }
     const size_t bytes = quantised_bytes(static_cast<size_t>(x->ne[0]), static_cast<size_t>(x->ne[1]));
-    ggml_tensor * rows = own_operation(ctx, GGML_TYPE_I8, static_cast<int64_t>(bytes), 1, {&x, 1}, quantise);
-    if (is_ours) { x->extra = rows; }
+    const size_t n = bytes / ggml_type_size(kind);
+    ggml_tensor * rows = own_operation(ctx, kind, static_cast<int64_t>(n), 1, {&x, 1}, quantise);
+    if (lies_in(ctx, x)) { noted_at->extra = rows; }
     return rows;
 }
 
@@ -109,7 +134,8 @@ ggml_tensor * quantised_rows(ggml_context * ctx, ggml_tensor * x) {
 ggml_tensor * cpu_mul_mat(ggml_context * ctx, ggml_tensor * weight, ggml_tensor * x) {
     if (!ggml_is_matrix(weight) || !in_host_memory(weight) || !is_f32_matrix(x)) { return ggml_mul_mat(ctx, weight, x); }
     if (has_quantised_product(weight->type, weight->ne[0])) {
-        std::array<ggml_tensor *, 2> sources = {weight, quantised_rows(ctx, x)};
+        const ggml_type kind = has_groups(*quant_type_of(weight->type)) ? kOfGroups : kOfBlocks;
+        std::array<ggml_tensor *, 2> sources = {weight, quantised_rows(ctx, x, kind)};
         return own_operation(ctx, GGML_TYPE_F32, weight->ne[1], x->ne[1], sources, multiply_quantised);
     }
     if (!is_f32_matrix(weight) || !f32_product_pays()) { return ggml_mul_mat(ctx, weight, x); }
@@ -122,7 +148,8 @@ MulMatFn mul_mat_of(const GraphBuild & build) {
 }
 
 bool has_quantised_product(ggml_type type, int64_t n_in) {
-    return quantised_product_pays() && quant_type_of(type) && n_in % static_cast<int64_t>(kQuantBlock) == 0;
+    const std::optional<QuantType> known = quant_type_of(type);
+    return known && quantised_product_pays(*known) && n_in % ggml_blck_size(type) == 0;
 }
 
 }  // namespace pith

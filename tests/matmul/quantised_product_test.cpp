@@ -29,6 +29,12 @@ ggml_type ggml_type_of(QuantType type) {
             return GGML_TYPE_Q5_K;
         case QuantType::kQ6_K:
             return GGML_TYPE_Q6_K;
+        case QuantType::kQ8_0:
+            return GGML_TYPE_Q8_0;
+        case QuantType::kQ4_0:
+            return GGML_TYPE_Q4_0;
+        case QuantType::kQ4_1:
+            return GGML_TYPE_Q4_1;
     }
     return GGML_TYPE_COUNT;
 }
@@ -62,14 +68,20 @@ public:
     // Rows [first, first + n) with columns [column, column + n_columns), as if there were no others.
     std::vector<float> part(size_t first, size_t n, size_t column, size_t n_columns, int n_threads) const {
         std::vector<QuantisedBlock> blocks(quantised_bytes(n_in_, n) / sizeof(QuantisedBlock));
-        const RowsToQuantise rows = {x_.data() + first * x_stride(), x_stride(), n, n_in_, blocks.data()};
+        auto * groups = reinterpret_cast<QuantisedGroups *>(blocks.data());
+        RowsToQuantise rows = {x_.data() + first * x_stride(), x_stride(), n, n_in_, blocks.data(), nullptr};
+        if (has_groups(type_)) {
+            rows.blocks = nullptr;
+            rows.groups = groups;
+        }
         for (int ith = 0; ith < n_threads; ++ith) { quantise_part(rows, ith, n_threads); }
         std::vector<float> out(n * (n_columns + 3), kUntouched);
         QuantisedProduct product;
         product.type = type_;
         product.weights = weights_.data() + column * stride_;
         product.weight_stride = stride_;
-        product.x = blocks.data();
+        product.x = rows.blocks;
+        product.groups = rows.groups;
         product.out = out.data();
         product.out_stride = n_columns + 3;
         product.n_in = n_in_;
@@ -91,10 +103,11 @@ public:
         std::vector<double> out;
         for (size_t j = 0; j < n_; ++j) {
             std::vector<double> row(n_in_);
-            for (size_t b = 0; b < n_in_; b += kQuantBlock) {
+            const size_t block = has_groups(type_) ? 32 : kQuantBlock;
+            for (size_t b = 0; b < n_in_; b += block) {
                 float most = 0;
-                for (size_t c = b; c < b + kQuantBlock; ++c) { most = std::max(most, std::abs(x_[j * x_stride() + c])); }
-                for (size_t c = b; c < b + kQuantBlock; ++c) {
+                for (size_t c = b; c < b + block; ++c) { most = std::max(most, std::abs(x_[j * x_stride() + c])); }
+                for (size_t c = b; c < b + block; ++c) {
                     const float one = x_[j * x_stride() + c];
                     row[c] = !rounded   ? double{one}
                              : most > 0 ? std::nearbyint(one * (127.0F / most)) * double{most / 127.0F}
@@ -137,11 +150,21 @@ private:
     std::vector<float> x_;
 };
 
-constexpr QuantType kTypes[] = {QuantType::kQ4_K, QuantType::kQ5_K, QuantType::kQ6_K};
+constexpr QuantType kAllTypes[] = {QuantType::kQ4_K, QuantType::kQ5_K, QuantType::kQ6_K,
+                                   QuantType::kQ8_0, QuantType::kQ4_0, QuantType::kQ4_1};
 
 class QuantisedProductTest : public ::testing::TestWithParam<const char *> {
 protected:
     void SetUp() override { ASSERT_TRUE(use_cpu_attention_target(GetParam())); }
+    // Those that this instruction set has a product for.
+    static std::vector<QuantType> types() {
+        std::vector<QuantType> all;
+        for (const QuantType type : kAllTypes) {
+            const bool bytes_fit = type != QuantType::kQ8_0 || std::string(GetParam()) == "AVX3_DL";
+            if (bytes_fit) { all.push_back(type); }
+        }
+        return all;
+    }
     void TearDown() override {
         use_cpu_attention_target(nullptr);
         use_product_unit(ProductUnit::kBest);
@@ -149,7 +172,7 @@ protected:
 };
 
 TEST_P(QuantisedProductTest, EqualsTheFormulaInF64) {
-    for (const QuantType type : kTypes) {
+    for (const QuantType type : types()) {
         for (const size_t n_in : {256U, 1024U, 256U * 70U}) {  // more blocks than are added up at once
             for (const size_t n : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 16U, 33U, 50U}) {
                 if (n_in > 2000 && n % 3 != 0) { continue; }
@@ -162,13 +185,27 @@ TEST_P(QuantisedProductTest, EqualsTheFormulaInF64) {
     }
 }
 
+TEST_P(QuantisedProductTest, WeightsInGroupsOf32NeedNoWholeBlocks) {
+    for (const QuantType type : types()) {
+        if (!has_groups(type)) { continue; }
+        for (const size_t n_in : {32U, 96U, 288U, 576U, 64U * 33U}) {
+            for (const size_t n : {1U, 4U, 5U, 13U}) {
+                const Problem problem(type, n_in, 21, n, static_cast<uint32_t>(n + n_in));
+                const std::vector<float> whole = problem.all(2);
+                ASSERT_LE(problem.error(whole, problem.reference(true)), 2e-6) << n_in << " inputs, " << n << " rows";
+                ASSERT_EQ(problem.part(0, 1, 0, 21, 1), std::vector<float>(whole.begin(), whole.begin() + 21));
+            }
+        }
+    }
+}
+
 TEST_P(QuantisedProductTest, RowsBeyondWhatMeetsAPanelAtOnceAreMultipliedToo) {
     const Problem problem(QuantType::kQ4_K, 256, 33, 1030, 3);
     EXPECT_LE(problem.error(problem.all(2), problem.reference(true)), 2e-6);
 }
 
 TEST_P(QuantisedProductTest, ARowHasTheSameBitsInAnyBatchOnAnyNumberOfThreadsAndOnEveryUnit) {
-    for (const QuantType type : kTypes) {
+    for (const QuantType type : types()) {
         const Problem problem(type, 768, 45, 40, 9);
         const std::vector<float> whole = problem.all();
         for (const size_t n : {1U, 2U, 3U, 4U, 5U, 8U, 13U, 20U}) {
@@ -195,7 +232,7 @@ TEST_P(QuantisedProductTest, ARowHasTheSameBitsInAnyBatchOnAnyNumberOfThreadsAnd
 
 // A weight's column has the same bits wherever it stands: heads and vocabularies are cut at will.
 TEST_P(QuantisedProductTest, AnOutputHasTheSameBitsWhicheverColumnsStandBesideIt) {
-    for (const QuantType type : kTypes) {
+    for (const QuantType type : types()) {
         for (const size_t n : {2U, 9U, 20U}) {
             const Problem problem(type, 512, 40, n, 4);
             const std::vector<float> whole = problem.all();
@@ -210,10 +247,12 @@ TEST_P(QuantisedProductTest, AnOutputHasTheSameBitsWhicheverColumnsStandBesideIt
 TEST_P(QuantisedProductTest, WhatIsNotANumberStaysInItsRow) {
     for (const float wrong : {kNaN, std::numeric_limits<float>::infinity()}) {
         for (const size_t n : {4U, 20U}) {
-            Problem problem(QuantType::kQ6_K, 512, 20, n, 6);
-            problem.x(3, 300) = wrong;
-            const std::vector<float> out = problem.all();
-            for (size_t k = 0; k < out.size(); ++k) { ASSERT_EQ(std::isfinite(out[k]), k / 20 != 3) << k; }
+            for (const QuantType type : {QuantType::kQ6_K, QuantType::kQ4_1}) {
+                Problem problem(type, 512, 20, n, 6);
+                problem.x(3, 300) = wrong;
+                const std::vector<float> out = problem.all();
+                for (size_t k = 0; k < out.size(); ++k) { ASSERT_EQ(std::isfinite(out[k]), k / 20 != 3) << k; }
+            }
         }
     }
 }
@@ -227,7 +266,7 @@ TEST_P(QuantisedProductTest, RowsOfZerosGiveZeros) {
 
 // ggml rounds rows to 8 bits in blocks of 256, too: what is further from the truth than a row's rounding would be a fault.
 TEST_P(QuantisedProductTest, IsNoFurtherFromTheTruthThanRoundingRowsTo8Bits) {
-    for (const QuantType type : kTypes) {
+    for (const QuantType type : types()) {
         const Problem problem(type, 2048, 64, 12, 8);
         EXPECT_LE(problem.error(problem.all(), problem.reference(false)), 0.012) << static_cast<int>(type);
     }

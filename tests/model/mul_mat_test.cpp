@@ -19,6 +19,8 @@ namespace {
 
 constexpr int64_t kIn = 96;
 constexpr int64_t kOut = 50;
+constexpr ggml_type kOwnTypes[] = {GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K,
+                                   GGML_TYPE_Q8_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_1};
 
 // Weights [kIn, kOut] of a type in the host's memory, random.
 class Weight {
@@ -96,19 +98,19 @@ TEST_F(MulMat, OfF32WeightsIsGgmlsUpToRounding) {
     }
 }
 
-TEST_F(MulMat, IsPithsOwnForF32WeightsAlone) {
+TEST_F(MulMat, IsPithsOwnForF32WeightsButNotForTheseTypes) {
     const ggml_tensor * f32 = node(Weight(GGML_TYPE_F32), true);
     EXPECT_EQ(f32->op, GGML_OP_CUSTOM);
     EXPECT_EQ(part_of(f32), GraphPart::kWeights);  // as a profile shows it
     EXPECT_EQ(node(Weight(GGML_TYPE_F32), false)->op, GGML_OP_MUL_MAT);
-    for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}) {
+    for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q5_0, GGML_TYPE_IQ4_NL}) {
         EXPECT_EQ(node(Weight(type), true)->op, GGML_OP_MUL_MAT) << ggml_type_name(type);
     }
 }
 
 TEST_F(MulMat, OfQuantisedWeightsIsGgmlsUpToRounding) {
-    if (!quantised_product_pays()) { GTEST_SKIP() << "ggml's product for quantised weights: no vectors of bytes"; }
-    for (const ggml_type type : {GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K}) {
+    for (const ggml_type type : kOwnTypes) {
+        if (!has_quantised_product(type, 768)) { continue; }
         const Weight weight(type, 768);
         for (const int64_t n : {1, 3, 9, 60}) {
             const std::vector<float> expected = products(weight, n, 1, false);
@@ -125,8 +127,8 @@ TEST_F(MulMat, OfQuantisedWeightsIsGgmlsUpToRounding) {
 }
 
 TEST_F(MulMat, IsPithsOwnForQuantisedWeightsOfWholeBlocks) {
-    if (!quantised_product_pays()) { GTEST_SKIP() << "ggml's product for quantised weights: no vectors of bytes"; }
-    for (const ggml_type type : {GGML_TYPE_Q4_K, GGML_TYPE_Q5_K, GGML_TYPE_Q6_K}) {
+    for (const ggml_type type : kOwnTypes) {
+        if (!has_quantised_product(type, 512)) { continue; }
         const ggml_tensor * own = node(Weight(type, 512), true);
         EXPECT_EQ(own->op, GGML_OP_CUSTOM) << ggml_type_name(type);
         EXPECT_EQ(part_of(own), GraphPart::kWeights);
@@ -135,7 +137,7 @@ TEST_F(MulMat, IsPithsOwnForQuantisedWeightsOfWholeBlocks) {
 }
 
 TEST_F(MulMat, ProductsOfTheSameRowsRoundThemOnce) {
-    if (!quantised_product_pays()) { GTEST_SKIP() << "ggml's product for quantised weights: no vectors of bytes"; }
+    if (!has_quantised_product(GGML_TYPE_Q4_K, 512)) { GTEST_SKIP() << "ggml's products: no vectors of bytes"; }
     const Weight one(GGML_TYPE_Q4_K, 512);
     const Weight other(GGML_TYPE_Q6_K, 512);
     const OwnedBackend threads = backend(1);
@@ -146,6 +148,12 @@ TEST_F(MulMat, ProductsOfTheSameRowsRoundThemOnce) {
         ggml_tensor * other_x = ggml_new_tensor_2d(build->ctx(), GGML_TYPE_F32, 512, 7);
         const ggml_tensor * first = cpu_mul_mat(build->ctx(), one.tensor(), x);
         const ggml_tensor * second = cpu_mul_mat(build->ctx(), other.tensor(), x);
+        const Weight grouped(GGML_TYPE_Q8_0, 512);
+        const ggml_tensor * third = cpu_mul_mat(build->ctx(), grouped.tensor(), x);
+        if (has_quantised_product(GGML_TYPE_Q8_0, 512)) {
+            EXPECT_NE(third->src[1], first->src[1]);  // another kind
+            EXPECT_EQ(cpu_mul_mat(build->ctx(), grouped.tensor(), x)->src[1], third->src[1]);
+        }
         EXPECT_EQ(first->src[1], second->src[1]);
         EXPECT_EQ(first->src[1]->src[0], x);
         EXPECT_EQ(cpu_mul_mat(build->ctx(), one.tensor(), other_x)->src[1]->src[0], other_x);

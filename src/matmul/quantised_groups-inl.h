@@ -1,0 +1,305 @@
+// quantised_groups-inl.h - weights in groups of 32 with a scale each (Q8_0, Q4_0, Q4_1): their panels, and columns as they lie.
+// Included once per instruction set. Stage: matmul.
+//
+// Rows are rounded in groups of 32, too. A group's sum of bytes is a whole number and exact; it enters an output's sum in f32,
+// group after group, so that panels and columns give the same bits. Source: ggml's block_q8_0, block_q4_0, block_q4_1.
+#if defined(PITH_QUANTISED_GROUPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PITH_QUANTISED_GROUPS_INL_H_
+#undef PITH_QUANTISED_GROUPS_INL_H_
+#else
+#define PITH_QUANTISED_GROUPS_INL_H_
+#endif
+
+#include "matmul/quantised_columns-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pith::HWY_NAMESPACE {
+
+inline constexpr size_t kGroup = 32;
+inline constexpr size_t kGroupSteps = kGroup / 4;
+inline constexpr size_t kBlockGroups = kQuantBlock / kGroup;
+
+template <>
+struct Block<QuantType::kQ8_0> {
+    static constexpr size_t kBytes = 34, kQuants = 2;
+    static constexpr int kOffset = 128;  // added to make bytes without a sign
+    static constexpr bool kMins = false;
+};
+template <>
+struct Block<QuantType::kQ4_0> {
+    static constexpr size_t kBytes = 18, kQuants = 2;
+    static constexpr int kOffset = 8;
+    static constexpr bool kMins = false;
+};
+template <>
+struct Block<QuantType::kQ4_1> {
+    static constexpr size_t kBytes = 20, kQuants = 4;
+    static constexpr int kOffset = 0;
+    static constexpr bool kMins = true;
+};
+
+// Up to 8 groups of kPanelColumns columns.
+struct GroupPanel {
+    alignas(64) uint8_t quants[kPanelSteps][kPanelColumns][4];
+    alignas(64) uint16_t d[kBlockGroups][kPanelColumns];  // as the file has them
+    alignas(64) uint16_t m[kBlockGroups][kPanelColumns];
+};
+
+HWY_INLINE VF FloatsOf(const uint16_t * halves) {
+    const hn::Rebind<hwy::float16_t, DF> d16;
+    return hn::PromoteTo(DF(), hn::BitCast(d16, hn::LoadU(hn::Rebind<uint16_t, DF>(), halves)));
+}
+
+// n_groups groups of kN columns, from c on.
+template <QuantType kType>
+HWY_INLINE void UnpackGroups(const ColumnPlaces & columns, size_t n_groups, size_t c, GroupPanel & to) {
+    using B = Block<kType>;
+    const DI di;
+    const auto store = [&](VI words, size_t step)
+                           HWY_ATTR { hn::Store(words, di, reinterpret_cast<int32_t *>(to.quants[step][c])); };
+    for (size_t g = 0; g < n_groups; ++g) {
+        const size_t at = g * B::kBytes;
+        VI words[8];
+        LoadWords(columns, at + B::kQuants, words);
+        if constexpr (kType == QuantType::kQ8_0) {
+            LoadWords(columns, at + B::kQuants + 16, words + 4);
+            const VI signs = hn::BitCast(di, hn::Set(DU8(), 0x80));
+            PITH_UNROLL
+            for (size_t i = 0; i < 8; ++i) { store(hn::Xor(words[i], signs), kGroupSteps * g + i); }
+        } else {
+            PITH_UNROLL
+            for (size_t i = 0; i < 4; ++i) {
+                store(BitsOf<0, 15>(words[i]), kGroupSteps * g + i);
+                store(BitsOf<4, 15>(words[i]), kGroupSteps * g + 4 + i);
+            }
+        }
+        for (size_t i = 0; i < kN; ++i) {
+            const uint8_t * group = columns.of(i) + at;
+            hwy::CopyBytes<2>(group, &to.d[g][c + i]);
+            if constexpr (B::kMins) { hwy::CopyBytes<2>(group + 2, &to.m[g][c + i]); }
+        }
+    }
+}
+
+// sums [kRows][kPanelColumns] += the rows' products with n_groups groups of the panel.
+template <QuantType kType, size_t kRows>
+HWY_INLINE void MultiplyGroupTile(const GroupPanel & panel, size_t n_groups, const QuantisedGroups * rows, float * sums) {
+    using B = Block<kType>;
+    const DI di;
+    const DF df;
+    const DU8 du8;
+    const DI16 di16;
+    const hn::Repartition<int8_t, DI> di8;
+    VF all[kRows][kPanelVectors];
+    PITH_UNROLL
+    for (size_t r = 0; r < kRows; ++r) {
+        PITH_UNROLL
+        for (size_t v = 0; v < kPanelVectors; ++v) { all[r][v] = hn::Load(df, sums + r * kPanelColumns + v * kN); }
+    }
+    const auto quad = [&](size_t r, size_t step) HWY_ATTR {
+        int32_t four = 0;
+        hwy::CopyBytes<4>(rows[r].quants + 4 * step, &four);
+        return hn::BitCast(di8, hn::Set(di, four));
+    };
+    const auto weights = [&](size_t step, size_t v) HWY_ATTR {
+        return hn::BitCast(du8, hn::Load(di, reinterpret_cast<const int32_t *>(panel.quants[step][v * kN])));
+    };
+    for (size_t g = 0; g < n_groups; ++g) {
+        VI group[kRows][kPanelVectors];
+        PITH_UNROLL
+        for (size_t r = 0; r < kRows; ++r) {
+            PITH_UNROLL
+            for (size_t v = 0; v < kPanelVectors; ++v) { group[r][v] = hn::Set(di, -B::kOffset * rows[r].sums[g]); }
+        }
+        if constexpr (kHasByteDots) {
+            PITH_UNROLL
+            for (size_t s = 0; s < kGroupSteps; ++s) {
+                const size_t step = g * kGroupSteps + s;
+                hn::Vec<DU8> w[kPanelVectors];
+                PITH_UNROLL
+                for (size_t v = 0; v < kPanelVectors; ++v) { w[v] = weights(step, v); }
+                PITH_UNROLL
+                for (size_t r = 0; r < kRows; ++r) {
+                    auto x = quad(r, step);
+                    PITH_ONE_LOAD(x);
+                    PITH_UNROLL
+                    for (size_t v = 0; v < kPanelVectors; ++v) {
+                        group[r][v] = hn::SumOfMulQuadAccumulate(di, w[v], x, group[r][v]);
+                    }
+                }
+            }
+        } else {  // 8 · 2 · 15 · 127 fit 16 bits; Q8_0 does not come here
+            hn::Vec<DI16> pairs[kRows][kPanelVectors];
+            PITH_UNROLL
+            for (size_t s = 0; s < kGroupSteps; ++s) {
+                const size_t step = g * kGroupSteps + s;
+                PITH_UNROLL
+                for (size_t v = 0; v < kPanelVectors; ++v) {
+                    const auto w = weights(step, v);
+                    PITH_UNROLL
+                    for (size_t r = 0; r < kRows; ++r) {
+                        const auto product = hn::SatWidenMulPairwiseAdd(di16, w, quad(r, step));
+                        pairs[r][v] = s == 0 ? product : hn::Add(pairs[r][v], product);
+                    }
+                }
+            }
+            PITH_UNROLL
+            for (size_t r = 0; r < kRows; ++r) {
+                PITH_UNROLL
+                for (size_t v = 0; v < kPanelVectors; ++v) {
+                    group[r][v] = hn::Add(group[r][v], hn::WidenMulPairwiseAdd(di, pairs[r][v], hn::Set(di16, int16_t{1})));
+                }
+            }
+        }
+        PITH_UNROLL
+        for (size_t v = 0; v < kPanelVectors; ++v) {
+            const VF d = FloatsOf(panel.d[g] + v * kN);
+            PITH_UNROLL
+            for (size_t r = 0; r < kRows; ++r) {
+                const VF scale = hn::Mul(d, hn::Set(df, rows[r].scales[g]));
+                all[r][v] = hn::MulAdd(hn::ConvertTo(df, group[r][v]), scale, all[r][v]);
+                if constexpr (B::kMins) {
+                    all[r][v] = hn::MulAdd(FloatsOf(panel.m[g] + v * kN), hn::Set(df, rows[r].scaled_sums[g]), all[r][v]);
+                }
+            }
+        }
+    }
+    PITH_UNROLL
+    for (size_t r = 0; r < kRows; ++r) {
+        PITH_UNROLL
+        for (size_t v = 0; v < kPanelVectors; ++v) { hn::Store(all[r][v], df, sums + r * kPanelColumns + v * kN); }
+    }
+}
+
+#if HWY_TARGET <= HWY_AVX2
+
+// Groups whose sums are brought together, and whole columns before floats come in.
+inline constexpr size_t kGroupsAtOnce = 64;
+
+template <size_t kRows>
+struct GroupSums {
+    alignas(64) int32_t all[kGroupsAtOnce][kRows][kColumnsAtOnce];
+    alignas(64) uint16_t d[kGroupsAtOnce][kColumnsAtOnce];
+    alignas(64) uint16_t m[kGroupsAtOnce][kColumnsAtOnce];
+};
+
+using DHalfU8 = hn::FixedTag<uint8_t, 32>;
+using DHalfI = hn::FixedTag<int32_t, 8>;
+
+// The 32 weights of a group, without a sign.
+template <QuantType kType>
+HWY_INLINE hn::Vec<DHalfU8> GroupWeights(const uint8_t * group) {
+    const DHalfU8 d;
+    const uint8_t * quants = group + Block<kType>::kQuants;
+    if constexpr (kType == QuantType::kQ8_0) {
+        return hn::Xor(hn::LoadU(d, quants), hn::Set(d, 0x80));
+    } else {
+        const hn::Full128<uint8_t> half;
+        const hn::Full128<uint16_t> half16;
+        const auto bytes = hn::LoadU(half, quants);
+        const auto down = hn::BitCast(half, hn::ShiftRight<4>(hn::BitCast(half16, bytes)));
+        return hn::And(hn::Combine(d, down, bytes), hn::Set(d, 15));
+    }
+}
+
+// The sum of the products of a group, in lanes of four.
+template <QuantType kType>
+HWY_INLINE hn::Vec<DHalfI> GroupProducts(hn::Vec<DHalfU8> w, const int8_t * quants) {
+    const DHalfI di;
+    const hn::FixedTag<int8_t, 32> d8;
+    const hn::FixedTag<int16_t, 16> d16;
+    const auto x = hn::LoadU(d8, quants);
+    if constexpr (kHasByteDots) {
+        return hn::SumOfMulQuadAccumulate(di, w, x, hn::Zero(di));
+    } else {
+        return hn::WidenMulPairwiseAdd(di, hn::SatWidenMulPairwiseAdd(d16, w, x), hn::Set(d16, int16_t{1}));
+    }
+}
+
+HWY_INLINE hn::Vec<hn::FixedTag<int32_t, 4>> SumsOfGroups(hn::Vec<DHalfI> a, hn::Vec<DHalfI> b, hn::Vec<DHalfI> c,
+                                                          hn::Vec<DHalfI> e) {
+    const DHalfI d;
+    const hn::RepartitionToWide<DHalfI> d64;
+    const auto ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
+    const auto ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
+    const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
+    const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
+    return FoldWhole(hn::Add(hn::BitCast(d, low), hn::BitCast(d, high)));
+}
+
+// Groups [first, first + n) of one column, from its first to its last byte.
+template <QuantType kType, size_t kRows>
+HWY_INLINE void MultiplyGroupColumn(const QuantisedProduct & p, const uint8_t * column, size_t first, size_t n, size_t c,
+                                    GroupSums<kRows> & to) {
+    using B = Block<kType>;
+    const hn::FixedTag<int32_t, 4> d4;
+    const size_t row_stride = padded_rows(p.n);
+    for (size_t g = 0; g < n; g += 4) {
+        hn::Vec<DHalfU8> w[4];
+        size_t at[4];
+        hwy::Prefetch(column + (first + g) * B::kBytes + kFetchAhead);
+        hwy::Prefetch(column + (first + g) * B::kBytes + kFetchAhead + 64);
+        PITH_UNROLL
+        for (size_t i = 0; i < 4; ++i) {
+            at[i] = HWY_MIN(g + i, n - 1);  // behind the last: the last again
+            const uint8_t * group = column + (first + at[i]) * B::kBytes;
+            w[i] = GroupWeights<kType>(group);
+            hwy::CopyBytes<2>(group, &to.d[at[i]][c]);
+            if constexpr (B::kMins) { hwy::CopyBytes<2>(group + 2, &to.m[at[i]][c]); }
+        }
+        PITH_UNROLL
+        for (size_t r = 0; r < kRows; ++r) {
+            hn::Vec<DHalfI> products[4];
+            PITH_UNROLL
+            for (size_t i = 0; i < 4; ++i) {
+                const size_t group = first + at[i];
+                const QuantisedGroups & row = p.groups[group / kBlockGroups * row_stride + r];
+                products[i] = GroupProducts<kType>(w[i], row.quants + group % kBlockGroups * kGroup);
+            }
+            alignas(16) int32_t whole[4];
+            hn::Store(SumsOfGroups(products[0], products[1], products[2], products[3]), d4, whole);
+            for (size_t i = 0; i < HWY_MIN(size_t{4}, n - g); ++i) { to.all[g + i][r][c] = whole[i]; }
+        }
+    }
+}
+
+// out [kRows][out_stride] of n_columns columns from `first` on, at most kColumnsAtOnce of them.
+template <QuantType kType, size_t kRows>
+HWY_INLINE void MultiplyFewGroupRows(const QuantisedProduct & p, size_t first, size_t n_columns) {
+    using B = Block<kType>;
+    const DI di;
+    const DF df;
+    const size_t row_stride = padded_rows(p.n);
+    const size_t n_groups = p.n_in / kGroup;
+    GroupSums<kRows> whole;
+    VF sums[kRows];
+    for (size_t r = 0; r < kRows; ++r) { sums[r] = hn::Zero(df); }
+    for (size_t from = 0; from < n_groups; from += kGroupsAtOnce) {
+        const size_t n = HWY_MIN(kGroupsAtOnce, n_groups - from);
+        for (size_t c = 0; c < kColumnsAtOnce; ++c) {  // behind the last: the last again
+            const uint8_t * column = p.weights + (first + HWY_MIN(c, n_columns - 1)) * p.weight_stride;
+            MultiplyGroupColumn<kType>(p, column, from, n, c, whole);
+        }
+        for (size_t g = 0; g < n; ++g) {
+            const size_t group = from + g;
+            const VF d = FloatsOf(whole.d[g]);
+            PITH_UNROLL
+            for (size_t r = 0; r < kRows; ++r) {
+                const QuantisedGroups & row = p.groups[group / kBlockGroups * row_stride + r];
+                const size_t i = group % kBlockGroups;
+                const VI dots = hn::Add(hn::Load(di, whole.all[g][r]), hn::Set(di, -B::kOffset * row.sums[i]));
+                sums[r] = hn::MulAdd(hn::ConvertTo(df, dots), hn::Mul(d, hn::Set(df, row.scales[i])), sums[r]);
+                if constexpr (B::kMins) {
+                    sums[r] = hn::MulAdd(FloatsOf(whole.m[g]), hn::Set(df, row.scaled_sums[i]), sums[r]);
+                }
+            }
+        }
+    }
+    for (size_t r = 0; r < kRows; ++r) { hn::StoreN(sums[r], df, p.out + r * p.out_stride + first, n_columns); }
+}
+
+#endif
+
+}  // namespace pith::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
