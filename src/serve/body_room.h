@@ -25,6 +25,9 @@ public:
         Share & operator=(const Share &) = delete;
         // false: there is no room for so many more now.
         bool take(size_t n_bytes);
+        // There would be, if nobody else was here.
+        bool could_take(size_t n_bytes) const { return bytes_ + n_bytes <= room_.most_; }
+        size_t most_bytes() const { return room_.most_; }
 
     private:
         BodyRoom & room_;
@@ -32,7 +35,6 @@ public:
     };
 
     size_t bytes() const { return bytes_.load(); }
-    size_t most_bytes() const { return most_; }
 
 private:
     const size_t most_;

@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kReadBytes = size_t{16} << 10;
 constexpr size_t kLargeReadBytes = size_t{64} << 10;  // of bodies
 constexpr int64_t kRetryBodyS = 1;                    // other bodies come and go
+constexpr auto kFirstProbe = std::chrono::milliseconds(500);  // behind its end: most answers are there by then
 constexpr auto kProbeEvery = std::chrono::seconds(2);
 constexpr auto kEndPatience = std::chrono::milliseconds(1000);
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -173,8 +174,8 @@ std::optional<HttpFault> Connection::read_body(RequestParser & parser, BodyRoom:
     }
     const size_t made = bytes_made_of(body);
     if (room.take(made)) { return {}; }
-    const size_t most = all_.room.most_bytes();
-    if (body.size() + made <= most) { return HttpFault{429, "other requests take all the room there is: try again later"}; }
+    const size_t most = room.most_bytes();
+    if (room.could_take(made)) { return HttpFault{429, "other requests take all the room there is: try again later"}; }
     return HttpFault{413,
                      "what is made of the body would take more than " + std::to_string(most) + " bytes: send less at once"};
 }
@@ -282,6 +283,7 @@ bool Connection::serve_request() {
         asked.authorization = head.value("authorization");
         asked.api_key = head.value("x-api-key");
         asked.gone = [this] { return is_gone(); };
+        asked.room = &share;
         if (auto refused = refuse(head, asked)) {
             reply = std::move(*refused);
             goes_on = may_go_on;
@@ -289,7 +291,7 @@ bool Connection::serve_request() {
             return refuse_fault(*fault, asked.path);
         } else {
             in_hand.emplace(all_.n_in_hand);
-            next_probe_ = SteadyClock::now();
+            next_probe_.reset();
             reply = all_.api.handle(asked);
         }
     }
@@ -355,7 +357,8 @@ bool Connection::is_gone() {
             break;
     }
     const auto now = SteadyClock::now();
-    if (now < next_probe_) { return false; }
+    if (!next_probe_) { next_probe_ = now + kFirstProbe; }
+    if (now < *next_probe_) { return false; }
     next_probe_ = now + kProbeEvery;
     if (writes_events_) { return minor_version_ == 0 ? !write(kComment) : !write("3\r\n", std::string(kComment) + "\r\n"); }
     return minor_version_ > 0 && !write(kContinue);  // HTTP/1.0 has nothing of the kind

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,7 +70,7 @@ private:
     const TimedSocket & socket_;
     std::string came_;  // and was not used yet
     SteadyClock::time_point deadline_;
-    SteadyClock::time_point next_probe_;
+    std::optional<SteadyClock::time_point> next_probe_;  // of whether a client that writes no more is there; none: not yet
     Headers cors_;               // of this request's reply
     int minor_version_ = 1;      // of this request
     bool has_written_ = false;   // of this request's reply

@@ -325,9 +325,9 @@ TEST_F(Endpoints, HaveRoomForSoManyBytesOfBodiesAndNoMore) {
     ServingOptions options;
     options.http.most_bodies_bytes = 6'500'000;
     const Serving serving(options);
-    const auto begin_of = [](size_t n) { return "{\"content\":\"" + std::string(n, 'x'); };
+    const auto begin_of = [](size_t n) { return "{\"ignored\":\"" + std::string(n, 'x'); };
     const auto head_of = [](const std::string & begin) {
-        return "POST /tokenize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
+        return "POST /detokenize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
                std::to_string(begin.size() + 2) + "\r\n\r\n";
     };
     const std::string text = begin_of(1'000'000);
@@ -351,9 +351,12 @@ TEST_F(Endpoints, HaveRoomForSoManyBytesOfBodiesAndNoMore) {
     EXPECT_EQ(ask(serving.port(), "POST", "/tokenize", R"({"content":"x"})").status, 200) << "a small one has room";
     ASSERT_TRUE(half->send("\"}"));
     EXPECT_EQ(answer_of(half->read_until("never", 10'000)).status, 200);
-    EXPECT_TRUE(comes_true([&] { return ask(serving.port(), "POST", "/tokenize", text + "\"}").status == 200; }));
-    const HttpAnswer never = ask(serving.port(), "POST", "/tokenize", begin_of(1'200'000) + "\"}");
+    EXPECT_TRUE(comes_true([&] { return ask(serving.port(), "POST", "/detokenize", text + "\"}").status == 200; }));
+    const HttpAnswer never = ask(serving.port(), "POST", "/detokenize", begin_of(1'200'000) + "\"}");
     EXPECT_EQ(never.status, 413) << "what is made of it finds no room, whoever else is there";
+    const HttpAnswer work = ask(serving.port(), "POST", "/tokenize", R"({"content":")" + std::string(200'000, 'x') + "\"}");
+    EXPECT_EQ(work.status, 413) << work.body;
+    EXPECT_NE(work.body.find("can be tokenised at once"), std::string::npos) << work.body;
     EXPECT_NE(never.body.find("what is made of the body"), std::string::npos) << never.body;
 }
 

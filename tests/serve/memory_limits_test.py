@@ -57,7 +57,7 @@ def ask(port, path, body, timeout=60):
 
 
 def bodies():
-    text = "The quick brown fox jumps over the lazy dog. " * (8 * MIB // 45)
+    text = "The quick brown fox jumps over the lazy dog. " * (3 * MIB // 45)
     words = "".join(f"word{i} " for i in range(100_000))
     values = '{"prompt":"x","max_tokens":1,"ignored":[' + '["text of more than a few letters"],' * 100_000 + "0]}"
     nested = '{"prompt":"x","max_tokens":1,"ignored":[' + ("[" * 190 + "]" * 190 + ",") * 500 + "0]}"
@@ -115,7 +115,7 @@ def try_level(pith, model, limit, clients):
             problem = "" if code == 1 else f"it did not start, and ended with code {code}"
             print(f"  {limit // MIB} MiB: does not start (code {code})", flush=True)
         else:
-            codes = attack(port, clients, 3)
+            codes = attack(port, clients, 1)
             small = ask(port, *clients[-1]) if is_well(port) else None
             if server.poll() is not None:
                 problem = f"it died with code {server.returncode}"
