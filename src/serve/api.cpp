@@ -34,7 +34,7 @@ ApiReply page(const PageFile & file) {
     return reply;
 }
 
-constexpr size_t kTokeniserBytes = 56;             // libllama's work on a byte of a text, measured on SentencePiece's kind
+constexpr size_t kTokeniserBytes = 56;           // libllama's work on a byte of a text, measured on SentencePiece's kind
 constexpr std::string_view kBearer = "bearer ";  // in any case
 constexpr std::string_view kMessages = "/v1/messages";
 constexpr std::string_view kResponses = "/v1/responses";
@@ -202,10 +202,12 @@ Result<ApiReply> Api::tokenize(const ApiRequest & request) {
     }
     const size_t work = kTokeniserBytes * content.size();
     if (request.room != nullptr && !request.room->take(work)) {
-        if (request.room->could_take(work)) { return reply_of(no_room("there is no room to tokenise it now: try again later", 1)); }
-        ApiError error = invalid_request("'content' has " + std::to_string(content.size()) + " bytes: at most " +
-                                         std::to_string(request.room->most_bytes() / kTokeniserBytes) +
-                                         " can be tokenised at once");
+        if (request.room->could_take(work)) {
+            return reply_of(no_room("there is no room to tokenise it now: try again later", 1));
+        }
+        ApiError error =
+            invalid_request("'content' has " + std::to_string(content.size()) + " bytes: at most " +
+                            std::to_string(request.room->most_bytes() / kTokeniserBytes) + " can be tokenised at once");
         error.code = 413;
         return reply_of(error);
     }

@@ -71,10 +71,10 @@ private:
     std::string came_;  // and was not used yet
     SteadyClock::time_point deadline_;
     std::optional<SteadyClock::time_point> next_probe_;  // of whether a client that writes no more is there; none: not yet
-    Headers cors_;               // of this request's reply
-    int minor_version_ = 1;      // of this request
-    bool has_written_ = false;   // of this request's reply
-    bool has_seen_end_ = false;  // the client writes no more
+    Headers cors_;                                       // of this request's reply
+    int minor_version_ = 1;                              // of this request
+    bool has_written_ = false;                           // of this request's reply
+    bool has_seen_end_ = false;                          // the client writes no more
     bool writes_events_ = false;
 };
 

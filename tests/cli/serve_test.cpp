@@ -159,7 +159,8 @@ TEST_F(Serve, AnswersToTheNamesAndPagesThatItsFlagsSay) {
         EXPECT_EQ(code(server, "evil.example"), 403);
     }
     {
-        const ServeProcess server(serve_command({"-m", kModel, "--cors-origin", "none", "--allowed-hosts", "a.example,.b.example"}));
+        const ServeProcess server(
+            serve_command({"-m", kModel, "--cors-origin", "none", "--allowed-hosts", "a.example,.b.example"}));
         EXPECT_EQ(code(server, "a.example"), 200);
         EXPECT_EQ(code(server, "x.b.example"), 200);
         EXPECT_EQ(code(server, "x.a.example"), 403);

@@ -44,7 +44,7 @@ void ServeFlags::add_to(CLI::App & command) {
         .add_flag("--priorities", priorities,
                   "Requests may name a priority, the lower first: what runs with a higher one makes room, and goes on later")
         ->group("Serving");
-    serving("--cors-origin", http.cors_origin, "Web page whose scripts may call, or *; none: no page but the server's own");
+    known(option("--cors-origin"), http.cors_origin)->capture_default_str();
     command
         .add_option("--allowed-hosts", http.allowed_hosts,
                     "Names by which clients may call the server, beside addresses in numbers and localhost: example.org, "
