@@ -103,14 +103,14 @@ AllowedHosts::AllowedHosts(std::vector<std::string> names, std::string host) : n
 
 bool AllowedHosts::has_name(const std::string & name) const {
     return is_this_machine(name) || std::ranges::any_of(names_, [&](const std::string & known) {
-               return known == "*" || known == name ||
-                      (known.starts_with('.') && (name.ends_with(known) || name == known.substr(1)));
+               return known == name || (known.starts_with('.') && (name.ends_with(known) || name == known.substr(1)));
            });
 }
 
 bool AllowedHosts::has_host(std::string_view authority) const {
     const auto name = host_name_of(authority);
-    return name && (is_numeric_address(*name) || has_name(*name));
+    const bool is_any = std::ranges::find(names_, "*") != names_.end();
+    return name && (is_any || is_numeric_address(*name) || has_name(*name));
 }
 
 bool AllowedHosts::has_origin(std::string_view origin, std::string_view authority) const {

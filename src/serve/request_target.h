@@ -27,7 +27,7 @@ public:
     AllowedHosts(std::vector<std::string> names, std::string host);
     // Of a Host field. Addresses in numbers may be any: nobody can make one lead elsewhere.
     bool has_host(std::string_view authority) const;
-    // Of an Origin field: a page of this server's, of this machine's, or of one of the names.
+    // Of an Origin field: a page of this server's, of this machine's, or of one of the names. "*" says nothing of pages.
     bool has_origin(std::string_view origin, std::string_view authority) const;
 
 private:

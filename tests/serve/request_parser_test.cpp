@@ -201,6 +201,8 @@ TEST(AllowedHosts, AreThisMachineAddressesAndWhatIsNamed) {
         EXPECT_FALSE(hosts.has_host(name)) << name;
     }
     EXPECT_TRUE(AllowedHosts({"*"}, "box").has_host("any.example"));
+    EXPECT_FALSE(AllowedHosts({"*"}, "box").has_host("no name"));
+    EXPECT_FALSE(AllowedHosts({"*"}, "box").has_origin("http://any.example", "127.0.0.1"));
     EXPECT_TRUE(hosts.has_origin("http://192.0.2.7:80", "192.0.2.7:80")) << "its own page";
     EXPECT_TRUE(hosts.has_origin("https://a.example", "A.example")) << "behind a proxy with TLS";
     EXPECT_TRUE(hosts.has_origin("http://localhost:3000", "127.0.0.1:8080"));
