@@ -1,4 +1,4 @@
-# CLI11, nlohmann-json, cpp-httplib and GoogleTest: what is installed (or was unpacked by scripts/setup, PithPrefix.cmake), else from source.
+# CLI11, nlohmann-json, Boost and GoogleTest: what is installed (or was unpacked by scripts/setup, PithPrefix.cmake), else from source.
 # The first three are headers alone and the last is two files, so that none of their own builds is taken: those want some version
 # of CMake, and add warnings and things to install.
 include(PithSources)
@@ -41,26 +41,19 @@ elseif(NOT PITH_CORE_ONLY)
 endif()
 
 if(PITH_SERVE AND NOT PITH_CORE_ONLY)
-  # Its insides differ between versions, and `pith serve` puts a clock on every request there: 0.41 it is. As one header it
-  # brings no library, and nothing of TLS: a proxy does that.
-  add_library(pith_httplib INTERFACE)
-  target_compile_definitions(pith_httplib INTERFACE CPPHTTPLIB_LISTEN_BACKLOG=1024)
-  find_path(PITH_HTTPLIB_INCLUDE httplib.h PATHS "${PITH_DEPS_DIR}/httplib" NO_DEFAULT_PATH NO_CACHE)
-  if(PITH_HTTPLIB_INCLUDE)
-    target_include_directories(pith_httplib SYSTEM INTERFACE "${PITH_HTTPLIB_INCLUDE}")
-    install(FILES "${PITH_HTTPLIB_INCLUDE}/LICENSE" DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences RENAME cpp_httplib.txt OPTIONAL)
+  # Its parser of HTTP: headers alone. No library of it is linked, and nothing of TLS: a proxy does that.
+  add_library(pith_boost INTERFACE)
+  find_path(PITH_BOOST_INCLUDE boost/beast/http/basic_parser.hpp HINTS "${PITH_DEPS_DIR}/boost/include" NO_CACHE)
+  if(PITH_BOOST_INCLUDE)
+    target_include_directories(pith_boost SYSTEM INTERFACE "${PITH_BOOST_INCLUDE}")
+    install(FILES "${PITH_DEPS_DIR}/boost/LICENSE" DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences RENAME boost.txt OPTIONAL)
+  elseif(EXISTS "${PITH_DEPS_DIR}/system" AND NOT FETCHCONTENT_SOURCE_DIR_BOOST)
+    message(WARNING "Pith: Boost was not found: `pith serve` is left out; run scripts/setup again, which fetches it")
+    set(PITH_SERVE OFF)
   else()
-    find_package(httplib 0.41 CONFIG QUIET)
-    if(httplib_FOUND)
-      target_link_libraries(pith_httplib INTERFACE httplib::httplib)
-    elseif(EXISTS "${PITH_DEPS_DIR}/system" AND NOT FETCHCONTENT_SOURCE_DIR_CPP_HTTPLIB)
-      message(WARNING "Pith: cpp-httplib was not found: `pith serve` is left out; run scripts/setup again, which fetches it")
-      set(PITH_SERVE OFF)
-    else()
-      message(STATUS "Pith: cpp-httplib 0.41 was not found: its source is used (-DPITH_SERVE=OFF leaves out `pith serve`)")
-      pith_source(cpp_httplib _source)
-      target_include_directories(pith_httplib SYSTEM INTERFACE "${_source}")
-    endif()
+    message(STATUS "Pith: Boost was not found: its source is used (-DPITH_SERVE=OFF leaves out `pith serve`)")
+    pith_source(boost _source)
+    target_include_directories(pith_boost SYSTEM INTERFACE "${_source}")
   endif()
 elseif(NOT PITH_CORE_ONLY)
   message(STATUS "Pith: PITH_SERVE is OFF: `pith serve` is left out")

@@ -12,7 +12,7 @@ function(pith_row_of out room libraries)
 endfunction()
 
 # pith_links_of(OUT FOLDER): the targets that the library of this room may include, and with it the rooms that are not libraries of
-# their own. What serves one file alone (minja, cpp-httplib, SentencePiece) its own CMakeLists.txt adds.
+# their own. What serves one file alone (minja, Boost, SentencePiece) its own CMakeLists.txt adds.
 function(pith_links_of out folder)
   set(libraries "")
   foreach(line IN LISTS PITH_ROOM_LINES)

@@ -1,5 +1,5 @@
 # Sources of what is not installed: the projects' own archives of one version each, checked by SHA-256 where a sum is pinned.
-# Those of llama.cpp, minja and cpp-httplib are not, unless -DPITH_SHA256_llama_cpp, …_minja and …_cpp_httplib give them: a line says
+# Those of llama.cpp, minja and Boost are not, unless -DPITH_SHA256_llama_cpp, …_minja and …_boost give them: a line says
 # so, with the sum that was found.
 #   pith_source(NAME OUT)   gets the archive, unpacks it into the build folder and sets OUT to the folder of its sources
 # Archives are kept in PITH_ARCHIVES (.deps/sources), for all build folders. What is not there comes from PITH_MIRROR, a folder or
@@ -33,8 +33,10 @@ pith_pin(googletest google/googletest release-1.12.1 81964fe578e9bd7c94dfdb09c8e
 pith_pin(highway google/highway 1.3.0 07b3c1ba2c1096878a85a31a5b9b3757427af963b1141ca904db2f9f4afe0bc2)
 # No release of it has a number; this is the one that Debian has. No sum of the archive was at hand: -DPITH_SHA256_minja.
 pith_pin(minja google/minja 021c2293c187 "${PITH_SHA256_minja}" COMMIT)
-# As with llama.cpp's, below: -DPITH_SHA256_cpp_httplib.
-pith_pin(cpp_httplib yhirose/cpp-httplib v0.41.0 "${PITH_SHA256_cpp_httplib}")
+# Not GitHub's archive, which holds none of its libraries. As with llama.cpp's, below: -DPITH_SHA256_boost.
+pith_pin(boost boostorg/boost boost-1.81.0 "${PITH_SHA256_boost}")
+set(PITH_ARCHIVE_boost boost_1_81_0.tar.gz)
+set(PITH_ADDRESS_boost https://archives.boost.io/release/1.81.0/source/boost_1_81_0.tar.gz)
 # It brings ggml 0.27.0. No sum that could be verified was at hand: who has one passes -DPITH_SHA256_llama_cpp.
 pith_pin(llama_cpp ggml-org/llama.cpp v0.7.0 "${PITH_SHA256_llama_cpp}")
 
@@ -95,7 +97,8 @@ function(pith_source name out)
   # Unpacked only: whoever wants the project's own build adds the folder.
   FetchContent_Declare(${name} ${from} SOURCE_SUBDIR no-build-of-its-own)
   FetchContent_MakeAvailable(${name})
-  file(GLOB licence "${${lower}_SOURCE_DIR}/LICENSE" "${${lower}_SOURCE_DIR}/LICENSE.MIT")
+  file(GLOB licence "${${lower}_SOURCE_DIR}/LICENSE" "${${lower}_SOURCE_DIR}/LICENSE.MIT"
+    "${${lower}_SOURCE_DIR}/LICENSE_1_0.txt")
   if(licence AND NOT name STREQUAL "googletest") # nothing of which is installed
     list(GET licence 0 licence)
     install(FILES "${licence}" DESTINATION ${CMAKE_INSTALL_DOCDIR}/licences RENAME ${name}.txt)

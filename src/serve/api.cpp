@@ -34,6 +34,7 @@ ApiReply page(const PageFile & file) {
     return reply;
 }
 
+constexpr size_t kTokeniserBytes = 56;           // libllama's work on a byte of a text, measured on SentencePiece's kind
 constexpr std::string_view kBearer = "bearer ";  // in any case
 constexpr std::string_view kMessages = "/v1/messages";
 constexpr std::string_view kResponses = "/v1/responses";
@@ -198,6 +199,17 @@ Result<ApiReply> Api::tokenize(const ApiRequest & request) {
          {fields.read("content", content), fields.read("add_special", add_special), fields.read("parse_special", parse_special),
           fields.read("with_pieces", with_pieces), fields.check_spelling()}) {
         PITH_RETURN_IF_ERROR(status);
+    }
+    const size_t work = kTokeniserBytes * content.size();
+    if (request.room != nullptr && !request.room->take(work)) {
+        if (request.room->could_take(work)) {
+            return reply_of(no_room("there is no room to tokenise it now: try again later", 1));
+        }
+        ApiError error =
+            invalid_request("'content' has " + std::to_string(content.size()) + " bytes: at most " +
+                            std::to_string(request.room->most_bytes() / kTokeniserBytes) + " can be tokenised at once");
+        error.code = 413;
+        return reply_of(error);
     }
     PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokenizer_.encode(content, add_special, parse_special));
     if (!with_pieces) { return reply_of(Json{{"tokens", tokens}}); }

@@ -19,6 +19,7 @@
 #include "pith/model.h"
 #include "pith/session.h"
 #include "pith/text.h"
+#include "serve/body_room.h"
 #include "serve/generator.h"
 #include "serve/shapes/api_error.h"
 #include "serve/shapes/completion_request.h"
@@ -71,6 +72,7 @@ struct ApiRequest {
     std::string authorization;  // headers
     std::string api_key;
     std::function<bool()> gone = [] { return false; };  // nobody waits for the reply any more
+    BodyRoom::Share * room = nullptr;                   // for what is made of the body
     std::shared_ptr<RequestReport> report = std::make_shared<RequestReport>();
 };
 

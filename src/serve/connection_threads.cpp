@@ -2,7 +2,8 @@
 #include "serve/connection_threads.h"
 
 #include <chrono>
-#include <system_error>
+#include <exception>
+#include <new>
 #include <utility>
 
 namespace pith::serve {
@@ -22,21 +23,30 @@ bool ConnectionThreads::enqueue(std::function<void()> job) {
         jobs_.push_back(std::move(job));
         ended.swap(ended_);
         if (jobs_.size() > n_idle_ && threads_.size() < most_) {
-            const auto self = threads_.emplace(threads_.begin());
-            try {
-                *self = std::thread([this, self] { work(self); });
-            } catch (const std::system_error &) {  // the system has no more: those that there are serve it
-                threads_.erase(self);
-                if (threads_.empty()) {
-                    jobs_.pop_back();
-                    return false;
-                }
+            if (!start_thread() && threads_.empty()) {  // else those that there are serve it
+                jobs_.pop_back();
+                return false;
             }
         }
     }
     came_.notify_one();
     for (std::thread & thread : ended) { thread.join(); }
     return true;
+}
+
+// false: the system has no more, or no memory for it.
+bool ConnectionThreads::start_thread() {
+    std::list<std::thread>::iterator self;
+    try {
+        self = threads_.emplace(threads_.begin());
+    } catch (const std::bad_alloc &) { return false; }
+    try {
+        *self = std::thread([this, self] { work(self); });
+        return true;
+    } catch (const std::exception &) {
+        threads_.erase(self);
+        return false;
+    }
 }
 
 void ConnectionThreads::work(std::list<std::thread>::iterator self) {

@@ -1,9 +1,8 @@
 // connection_threads.h - a thread for each connection that is being served, as many as there are at once. Stage: serve.
 //
 // A connection may last as long as an answer, so none may wait for another's thread while more are allowed: a job that finds
-// all threads taken gets a new one. (cpp-httplib's own pool counts threads as free that a job is already meant for: of
-// connections that come together some wait until another ends.) Threads without work end after a while. Pure C++. Threads: any
-// may enqueue; one calls shutdown(), once.
+// all threads taken gets a new one. Threads without work end after a while. Pure C++. Threads: any may enqueue; one calls
+// shutdown(), once.
 #pragma once
 
 #include <condition_variable>
@@ -31,6 +30,7 @@ public:
     void shutdown();
 
 private:
+    bool start_thread();
     void work(std::list<std::thread>::iterator self);
 
     const size_t most_;

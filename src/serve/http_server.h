@@ -1,8 +1,8 @@
 // http_server.h - the API behind HTTP: connections, limits, CORS. Stage: serve.
 //
-// A request must have arrived as a whole within a given time, however slowly its bytes come; a body and its headers have a
-// largest size, all bodies together, too, and none is kept of who brings no key; connections have a largest number, beyond
-// which a few wait, and one more is closed. A client that goes away ends what runs for it. Threads: one for each connection
+// A request must have arrived as a whole within a given time, however slowly its bytes come; a body and its head have a largest
+// size, all bodies together, too, and none is kept of who brings no key; connections have a largest number, beyond which a few
+// wait, and one more is told so and closed. A client that goes away ends what runs for it. Threads: one for each connection
 // that is being served.
 #pragma once
 
@@ -26,6 +26,7 @@ struct HttpOptions {
     int write_timeout_s = 60;                      // for a client to take what is written
     int keep_alive_s = 5;                          // for the next request of a connection
     std::string cors_origin = "*";                 // whose pages may call; empty: none
+    std::vector<std::string> allowed_hosts;        // names of the server beside those of this machine (request_target.h)
 };
 
 class HttpServer {

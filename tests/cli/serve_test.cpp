@@ -145,6 +145,37 @@ TEST_F(Serve, FindsNothingOfAModelThatHasChanged) {
     EXPECT_GT(n_cached(), 100) << "its own";
 }
 
+// A page that leads a name of its own to this machine is told apart by that name, and other pages by their Origin.
+TEST_F(Serve, AnswersToTheNamesAndPagesThatItsFlagsSay) {
+    const auto code = [](const ServeProcess & server, const std::string & host, const std::string & more = "") {
+        Connection connection(server.port());
+        connection.send("GET /v1/models HTTP/1.1\r\nConnection: close\r\nHost: " + host + "\r\n" + more + "\r\n");
+        return answer_of(connection.read_until("\r\n\r\n")).status;
+    };
+    const std::string evil = "Origin: http://evil.example\r\n";
+    {
+        const ServeProcess server(serve_command({"-m", kModel}));
+        EXPECT_EQ(code(server, "localhost", evil), 200);
+        EXPECT_EQ(code(server, "evil.example"), 403);
+    }
+    {
+        const ServeProcess server(
+            serve_command({"-m", kModel, "--cors-origin", "none", "--allowed-hosts", "a.example,.b.example"}));
+        EXPECT_EQ(code(server, "a.example"), 200);
+        EXPECT_EQ(code(server, "x.b.example"), 200);
+        EXPECT_EQ(code(server, "x.a.example"), 403);
+        EXPECT_EQ(code(server, "localhost", evil), 403);
+    }
+    {
+        const ServeProcess server(serve_command({"-m", kModel, "--cors-origin", "", "--api-key", "k"}));
+        EXPECT_EQ(code(server, "any.example", "X-Api-Key: k\r\n"), 200) << "no page has the key";
+        EXPECT_EQ(code(server, "any.example", "X-Api-Key: k\r\n" + evil), 403);
+    }
+    for (const char * wrong : {"a b", "http://a.example", "a.example:80", ".", "*.a.example"}) {
+        expect_error(run_pith({"serve", "-m", kModel, "--port", "0", "--allowed-hosts", wrong}), 2, {"--allowed-hosts", wrong});
+    }
+}
+
 TEST_F(Serve, RefusesFlagsThatMakeNoSense) {
     const TempFolder folder;
     std::ofstream(folder.file("file")) << "no folder";

@@ -319,15 +319,19 @@ TEST_F(Endpoints, EndARequestWhoseGrammarCanBeReadInTooManyWays) {
     EXPECT_EQ(serving.text({{"prompt", "x"}, {"max_tokens", 2}, {"grammar", "root ::= [a-z]+"}}).status, 200);
 }
 
-// A body is as large as what has come of it. Beside one that is half there, another finds room for a part.
+// A body is as large as what has come of it, and when it is whole what is made of it counts, too. Beside one that is half
+// there, another finds room for a part.
 TEST_F(Endpoints, HaveRoomForSoManyBytesOfBodiesAndNoMore) {
     ServingOptions options;
-    options.http.most_bodies_bytes = 1'500'000;
+    options.http.most_bodies_bytes = 6'500'000;
     const Serving serving(options);
-    const std::string text = "{\"content\":\"" + std::string(1'000'000, 'x');
-    const std::string head =
-        "POST /tokenize HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: " + std::to_string(text.size() + 2) +
-        "\r\n\r\n";
+    const auto begin_of = [](size_t n) { return "{\"ignored\":\"" + std::string(n, 'x'); };
+    const auto head_of = [](const std::string & begin) {
+        return "POST /detokenize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
+               std::to_string(begin.size() + 2) + "\r\n\r\n";
+    };
+    const std::string text = begin_of(1'000'000);
+    const std::string large = begin_of(6'000'000);
     // Whichever is read first has the room: on a busy machine that may be the other, and both begin anew.
     std::optional<Connection> half;
     HttpAnswer refused;
@@ -335,10 +339,10 @@ TEST_F(Endpoints, HaveRoomForSoManyBytesOfBodiesAndNoMore) {
         half.reset();
         std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));  // until what came of the ones before is gone
         half.emplace(serving.port());
-        ASSERT_TRUE(half->send(head + text));
+        ASSERT_TRUE(half->send(head_of(text) + text));
         std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
         Connection other(serving.port());
-        other.send(head + text.substr(0, 500'100));  // no more: what nobody reads might cut the answer off
+        other.send(head_of(large) + large.substr(0, 5'550'000));  // no more: what nobody reads might cut the answer off
         refused = answer_of(other.read_until("}}", 500 + wait_ms));
     }
     EXPECT_EQ(refused.status, 429);
@@ -347,7 +351,13 @@ TEST_F(Endpoints, HaveRoomForSoManyBytesOfBodiesAndNoMore) {
     EXPECT_EQ(ask(serving.port(), "POST", "/tokenize", R"({"content":"x"})").status, 200) << "a small one has room";
     ASSERT_TRUE(half->send("\"}"));
     EXPECT_EQ(answer_of(half->read_until("never", 10'000)).status, 200);
-    EXPECT_TRUE(comes_true([&] { return ask(serving.port(), "POST", "/tokenize", text + "\"}").status == 200; }));
+    EXPECT_TRUE(comes_true([&] { return ask(serving.port(), "POST", "/detokenize", text + "\"}").status == 200; }));
+    const HttpAnswer never = ask(serving.port(), "POST", "/detokenize", begin_of(1'200'000) + "\"}");
+    EXPECT_EQ(never.status, 413) << "what is made of it finds no room, whoever else is there";
+    const HttpAnswer work = ask(serving.port(), "POST", "/tokenize", R"({"content":")" + std::string(200'000, 'x') + "\"}");
+    EXPECT_EQ(work.status, 413) << work.body;
+    EXPECT_NE(work.body.find("can be tokenised at once"), std::string::npos) << work.body;
+    EXPECT_NE(never.body.find("what is made of the body"), std::string::npos) << never.body;
 }
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -419,7 +429,7 @@ TEST_F(Endpoints, ReadNoBodyWithoutAKey) {
     options.api.keys = {"the-key"};
     const Serving serving(options);
     Connection connection(serving.port());
-    ASSERT_TRUE(connection.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{"));
+    ASSERT_TRUE(connection.send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{"));
     EXPECT_EQ(answer_of(connection.read_until("authentication_error", 5000)).status, 401);
     // Neither where a path is open to everybody: that is its GET, and a GET has no body.
     EXPECT_EQ(ask(serving.port(), "POST", "/health", "{}").status, 401);
@@ -427,7 +437,7 @@ TEST_F(Endpoints, ReadNoBodyWithoutAKey) {
     for (const std::string how : {"Content-Length: 1000000", "Transfer-Encoding: chunked"}) {
         for (const std::string method : {"GET", "HEAD", "OPTIONS"}) {
             Connection stray(serving.port());
-            ASSERT_TRUE(stray.send(method + " /health HTTP/1.1\r\nHost: x\r\n" + how + "\r\n\r\n1"));
+            ASSERT_TRUE(stray.send(method + " /health HTTP/1.1\r\nHost: localhost\r\n" + how + "\r\n\r\n1"));
             EXPECT_EQ(answer_of(stray.read_until("\r\n\r\n", 5000)).status, 400) << method << " " << how;
         }
     }
@@ -471,7 +481,7 @@ TEST_F(Endpoints, TakeABodyWhateverItsTypeSays) {
     const std::string body = Json{{"content", content}}.dump();
     const auto ask_as = [&](const std::string & type, const std::string & text) {
         Connection connection(serving.port());
-        EXPECT_TRUE(connection.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: " + type +
+        EXPECT_TRUE(connection.send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: " + type +
                                     "\r\nContent-Length: " + std::to_string(text.size()) + "\r\n\r\n" + text));
         return answer_of(connection.read_until("never", 10'000));
     };
@@ -488,7 +498,7 @@ TEST_F(Endpoints, TakeABodyWhateverItsTypeSays) {
 // What comes behind a request that was not understood is no request: a proxy may have taken it for the body of one.
 TEST_F(Endpoints, EndAConnectionWithAnError) {
     const Serving serving;
-    const std::string next = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+    const std::string next = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
     // Replies to a request, and to another that follows it.
     const auto n_replies = [&](const std::string & first) {
         Connection connection(serving.port());
@@ -503,7 +513,7 @@ TEST_F(Endpoints, EndAConnectionWithAnError) {
     EXPECT_EQ(n_replies(next), 2);
     EXPECT_EQ(n_replies("GET /health HTTP/1.1\r\nthis is no header\r\n\r\n"), 1);
     EXPECT_EQ(n_replies("GET\r\n"), 1);
-    EXPECT_EQ(n_replies("POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"), 1);
+    EXPECT_EQ(n_replies("POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"), 2) << "it was read whole";
 }
 
 TEST_F(Endpoints, ServeAPageThatLoadsNothingFromElsewhere) {
@@ -556,7 +566,7 @@ TEST_F(Endpoints, LiveThroughBadClients) {
     Connection slow(port);
     ASSERT_TRUE(slow.send("POST /tokenize HT"));
     Connection slow_body(port);
-    ASSERT_TRUE(slow_body.send("POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"));
+    ASSERT_TRUE(slow_body.send("POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"));
     for (int i = 0; i < 30; ++i) {
         slow.send("T");
         slow_body.send("x");
@@ -598,7 +608,7 @@ void drop_connections(int port, int n) {
             dropped.send(stream);
             dropped.read_until("data: ", 5000);
         } else if (i % 3 == 1) {
-            dropped.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{");
+            dropped.send("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{");
         } else if (i % 3 == 2) {
             dropped.send(request_text("GET", "/v1/models", ""));
         }

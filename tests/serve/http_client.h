@@ -62,6 +62,8 @@ public:
         }
         return true;
     }
+    // It writes no more, and still reads.
+    void end() const { shutdown(socket_, SHUT_WR); }
     // Until `end` has come, or the other side closes, or nothing comes for so long.
     std::string read_until(const std::string & end, int wait_ms = 60'000) {
         while (came_.find(end) == std::string::npos) {

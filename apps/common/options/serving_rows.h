@@ -34,6 +34,10 @@ inline constexpr auto kServingRows = std::to_array<OptionRow>({
      .kind = ValueKind::kText,
      .llama_names = "-to",
      .llama_in = "serve"},
+    {.names = "--cors-origin",
+     .help = "Web page whose scripts may call, or *; none, or empty: no page but the server's own",
+     .kind = ValueKind::kText,
+     .may_be_empty = true},
 });
 
 }  // namespace pith::app

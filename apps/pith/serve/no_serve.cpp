@@ -10,7 +10,7 @@ void add_serve_command(CLI::App & root, int & exit_code) {
     command->callback([&exit_code] {
         exit_code =
             fail({ErrorCode::kUnsupported,
-                  "this pith was built without its server: configure it with -DPITH_SERVE=ON, which wants cpp-httplib"});
+                  "this pith was built without its server: configure it with -DPITH_SERVE=ON, which wants Boost's headers"});
     });
 }
 

@@ -140,6 +140,8 @@ int serve_command(ServeFlags flags, bool is_verbose) {
     http.write_timeout_s = http.receive_timeout_s;
     http.most_body_bytes = static_cast<size_t>(flags.most_body_mib) << 20U;
     http.most_bodies_bytes = kBodies * http.most_body_bytes;
+    if (http.cors_origin == "none") { http.cors_origin.clear(); }
+    if (!keys->empty() && http.allowed_hosts.empty()) { http.allowed_hosts = {"*"}; }  // no page has a key by rebinding a name
     const auto server = serve::HttpServer::bind(api, http);
     if (!server.ok()) { return fail(server.status()); }
     if (keys->empty() && !is_this_machine(flags.http.host)) {

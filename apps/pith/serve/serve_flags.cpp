@@ -11,6 +11,7 @@
 #include "core/text.h"
 #include "device/available_memory.h"
 #include "engine/engine_options.h"
+#include "serve/request_target.h"
 
 namespace pith::app {
 
@@ -43,7 +44,14 @@ void ServeFlags::add_to(CLI::App & command) {
         .add_flag("--priorities", priorities,
                   "Requests may name a priority, the lower first: what runs with a higher one makes room, and goes on later")
         ->group("Serving");
-    serving("--cors-origin", http.cors_origin, "Web page whose scripts may call, or *; empty: none");
+    known(option("--cors-origin"), http.cors_origin)->capture_default_str();
+    command
+        .add_option("--allowed-hosts", http.allowed_hosts,
+                    "Names by which clients may call the server, beside addresses in numbers and localhost: example.org, "
+                    ".example.org (and all below it) or *; several between commas (default: any with --api-key, else --host)")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->group("Serving");
     known(option("--timeout"), http.receive_timeout_s)->capture_default_str();
     serving("--request-timeout", request_timeout_s,
             "Seconds for an answer, its wait in line included: what has been said then is the answer; 0: none");
@@ -89,6 +97,13 @@ Status ServeFlags::check() const {
     if (!(shutdown_timeout_s >= 0) && shutdown_timeout_s != -1) {
         return {ErrorCode::kInvalidArgument,
                 "--shutdown-timeout is " + format_number(shutdown_timeout_s) + ": give seconds, or -1 for no limit"};
+    }
+    for (const std::string & name : http.allowed_hosts) {
+        const std::string bare = name.starts_with('.') ? name.substr(1) : name;
+        if (name != "*" && serve::host_name_of(bare) != to_lower(bare)) {
+            return {ErrorCode::kInvalidArgument,
+                    "--allowed-hosts has '" + name + "': give names without port or path (example.org, .example.org, *)"};
+        }
     }
     PITH_RETURN_IF_ERROR(check_at_least("--max-connections", http.most_connections, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--max-body", most_body_mib, 1));

@@ -14,6 +14,8 @@ const char * messages_error_type(int code) {
             return "invalid_request_error";
         case 401:
             return "authentication_error";
+        case 403:
+            return "permission_error";
         case 404:
             return "not_found_error";
         case 413:
@@ -25,7 +27,7 @@ const char * messages_error_type(int code) {
         case 504:
             return "timeout_error";
         default:
-            return "api_error";
+            return code < 500 ? "invalid_request_error" : "api_error";
     }
 }
 

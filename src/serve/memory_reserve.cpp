@@ -1,0 +1,63 @@
+// memory_reserve.cpp - a handler of operator new, and pieces that it frees. Stage: serve.
+#include "serve/memory_reserve.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace pith::serve {
+namespace {
+
+enum class State { kOther, kServes, kIsShort };
+thread_local State thread_state = State::kOther;
+std::atomic<bool> is_kept{false};
+
+}  // namespace
+
+MemoryReserve::MemoryReserve() {
+    fill();
+    std::set_new_handler(on_failure);
+    is_kept = true;
+}
+
+MemoryReserve & MemoryReserve::instance() {
+    static auto * const reserve = new MemoryReserve();  // as long as the process: threads may end late
+    return *reserve;
+}
+
+void MemoryReserve::keep() {
+    instance();
+}
+
+void MemoryReserve::fill() {
+    for (auto & piece : pieces_) {
+        if (piece.load() != nullptr) { continue; }
+        void * fresh = std::malloc(kPieceBytes);
+        if (fresh == nullptr) { return; }
+        void * none = nullptr;
+        if (!piece.compare_exchange_strong(none, fresh)) { std::free(fresh); }
+    }
+}
+
+void MemoryReserve::on_failure() {
+    if (thread_state == State::kIsShort) {
+        for (auto & piece : instance().pieces_) {
+            if (void * given = piece.exchange(nullptr); given != nullptr) {
+                std::free(given);
+                return;  // operator new tries again
+            }
+        }
+    }
+    if (thread_state == State::kServes) { thread_state = State::kIsShort; }
+    throw std::bad_alloc();
+}
+
+MemoryReserve::Scope::Scope() {
+    thread_state = State::kServes;
+}
+
+MemoryReserve::Scope::~Scope() {
+    if (thread_state == State::kIsShort && is_kept) { instance().fill(); }
+    thread_state = State::kOther;
+}
+
+}  // namespace pith::serve
