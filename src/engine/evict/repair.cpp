@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMostQueries = 64;  // of a long question the newest: where it ends it asks
 constexpr int32_t kSinks = 4;        // of each lane, which stay
-constexpr int32_t kRecent = 32;
+constexpr int32_t kRecent = 32;      // or, of a short one, a quarter
 
 // What the question's queries pay, lane by lane of the governed layers.
 struct Scores {
@@ -72,12 +72,13 @@ Result<Scores> score_all(LiveSession & session, std::span<const int32_t> questio
 // Entries that stay whatever is asked.
 void protect(const LiveSession & session, LaneOfBoth & both) {
     both.is_protected.assign(both.positions.size(), 0);
-    const auto n_tokens = static_cast<int32_t>(session.seq.n_tokens);
+    const auto n_kept = static_cast<int32_t>(std::ranges::count(both.is_cold, 0));
+    const int32_t recent = static_cast<int32_t>(session.seq.n_tokens) - std::min(kRecent, n_kept / 4);
     for (size_t i = 0; i < both.positions.size(); ++i) {
         const int32_t p = both.positions[i];
         const bool pinned = std::ranges::any_of(session.options.pinned,
                                                 [p](const PositionSpan & span) { return p >= span.begin && p < span.end; });
-        both.is_protected[i] = both.is_cold[i] == 0 && (p < kSinks || p >= n_tokens - kRecent || pinned) ? 1 : 0;
+        both.is_protected[i] = both.is_cold[i] == 0 && (p < kSinks || p >= recent || pinned) ? 1 : 0;
     }
 }
 
