@@ -90,7 +90,7 @@ class _SessionOptions(_Options):
                 ("prefill", c_char_p), ("n_threads", c_int32), ("max_context", c_int32), ("chunk", c_int32),
                 ("evict_every", c_int32), ("pinned", POINTER(_Span)), ("n_pinned", c_size_t), ("heads_file", c_char_p),
                 ("observe", c_char_p), ("n_snapshots", c_int32), ("grid", c_int32), ("rotate_kv", c_bool),
-                ("context_shift", c_bool)]
+                ("context_shift", c_bool), ("cold", c_char_p), ("cold_bytes", c_uint64)]
 
 
 class _RunOptions(_Options):
@@ -110,7 +110,10 @@ class _Ledger(_Options):
              (name, c_double) for name in ("prefill_s", "decode_s", "evidence_s", "plan_s", "compact_s", "gate_s")
          ] + [("policy", c_char_p), ("policy_reason", c_char_p), ("schedule", c_char_p), ("n_lanes", c_int64), ("n_tokens", c_int64),
               ("kv_full_bytes", c_uint64), ("kv_window_bytes", c_uint64), ("kv_state_bytes", c_uint64),
-              ("n_context_shifts", c_int64)]
+              ("n_context_shifts", c_int64), ("kv_missed", c_double)] + [
+                  (name, c_int64) for name in ("n_repairs", "returned_entries", "cold_entries", "cold_lost_entries",
+                                               "cold_bytes", "cold_read_bytes")
+              ] + [("repair_s", c_double)]
 
 
 class _SamplerOptions(_Options):
@@ -198,6 +201,7 @@ def _declare(library):
         "pith_n_tokens": (c_int64, [handle]),
         "pith_evict": (c_int32, [handle, c_char_p, c_char_p]),
         "pith_evict_for_questions": (c_int32, [handle, tokens, c_size_t, c_char_p, c_char_p]),
+        "pith_repair": (c_int32, [handle, tokens, c_size_t, c_bool]),
         "pith_lane_positions": (c_int32, [handle, c_int32, c_int32, POINTER(tokens), size]),
         "pith_session_snapshot": (c_int32, [handle, out]),
         "pith_session_restore": (c_int32, [handle, handle]),
@@ -514,6 +518,12 @@ class Session(_Interruptible):
         """The second of two stages: what is left, evicted once more in the sight of these tokens, which are prefilled next."""
         self._run(lambda: _check(_lib.pith_evict_for_questions(
             self._handle, _as_tokens(questions), len(questions), policy.encode(), str(budget).encode())))
+
+    def repair(self, question, brings_back=True):
+        """Of a session with `cold`: what these tokens, which are prefilled next, look for among what was evicted comes back in
+        place of what they do not look for. Returns the share of their attention that goes to evicted entries."""
+        self._run(lambda: _check(_lib.pith_repair(self._handle, _as_tokens(question), len(question), brings_back)))
+        return self.ledger()["kv_missed"]
 
     def lane_positions(self, layer, kv_head):
         positions, size = POINTER(c_int32)(), c_size_t()

@@ -37,6 +37,8 @@ struct CacheFileInfo {
     int64_t n_entries = 0;       // kept in them
     uint64_t kv_bytes = 0;       // of all layers' rows
     uint64_t state_bytes = 0;    // of recurrent layers
+    int64_t n_cold_entries = 0;  // that were evicted, and are in the file (options.cold): not in memory when it is opened
+    uint64_t cold_bytes = 0;
     uint64_t kv_full_bytes = 0;  // of all that would be there without evictions
     CacheNotes notes;
 };

@@ -30,6 +30,16 @@ struct Ledger {
     int64_t kept_entries = 0;       // in the cache now, all lanes of governed layers
     int64_t peak_lane_entries = 0;  // longest lane ever
 
+    // Where evicted entries are kept (SessionOptions::cold), of the last question that Session::repair() saw:
+    double kv_missed = -1;          // the share of what it pays to the context that goes to evicted entries; -1: none was seen
+    int64_t n_repairs = 0;          // questions that brought entries back
+    int64_t returned_entries = 0;   // that came back, each in place of another
+    int64_t cold_entries = 0;       // outside the budget now
+    int64_t cold_lost_entries = 0;  // evicted when there was no more room for them
+    int64_t cold_bytes = 0;         // on disk
+    int64_t cold_read_bytes = 0;    // from there, for questions
+    double repair_s = 0;            // of prefill_s and decode_s nothing
+
     size_t kv_needed_bytes = 0;        // what the entries take, to the byte
     size_t kv_full_bytes = 0;          // what they would take had nothing been evicted
     size_t kv_allocated_bytes = 0;     // pages held for them now, and what snapshots saved

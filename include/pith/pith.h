@@ -168,8 +168,10 @@ struct pith_session_options {
     int32_t n_snapshots;     /* 0; that will be held at a time: the budget "auto" leaves memory for their copies */
     int32_t grid;   /* 0; evict at every grid-th token and at no other time, so that what is kept depends on the tokens alone */
     bool rotate_kv; /* true; rows of q8_0 and q4_0 are rotated (Hadamard) before they are rounded, which then costs less */
-    bool context_shift; /* true; past the length that the model was trained on, where entries are evicted, kept keys turn to
-                         * places side by side, so that a text may go on without end */
+    bool context_shift;  /* true; past the length that the model was trained on, where entries are evicted, kept keys turn to
+                          * places side by side, so that a text may go on without end */
+    const char * cold;   /* NULL: what is evicted is gone; "q4_0", "q8_0", "f16": it is kept on disk for pith_repair() */
+    uint64_t cold_bytes; /* 8 GiB; the most of it */
 };
 PITH_API void pith_session_options_init(struct pith_session_options * options, size_t size); /* size: sizeof *options */
 
@@ -199,6 +201,9 @@ struct pith_ledger {
     uint64_t kv_window_bytes; /* of kv_allocated_bytes: of layers that see a window only, which no policy governs */
     uint64_t kv_state_bytes;  /* of kv_allocated_bytes: states of recurrent layers */
     int64_t n_context_shifts; /* times that kept keys turned to places side by side */
+    double kv_missed;         /* of the last question that pith_repair() saw: its share of attention to evicted entries; -1 */
+    int64_t n_repairs, returned_entries, cold_entries, cold_lost_entries, cold_bytes, cold_read_bytes;
+    double repair_s;
 };
 
 PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,
@@ -232,6 +237,10 @@ PITH_API pith_code pith_evict(pith_session * session, const char * policy, const
  * asks for what the session did not keep. */
 PITH_API pith_code pith_evict_for_questions(pith_session * session, const int32_t * questions, size_t n_questions,
                                             const char * policy, const char * budget);
+/* For a question that is asked next, where what is evicted is kept (options.cold): its share of attention to that comes to the
+ * ledger (kv_missed). brings_back: what it looks for comes back, in place of as many entries that it does not look for. Its
+ * tokens run as queries and are taken back; prefill it next. After an error the session is as before. */
+PITH_API pith_code pith_repair(pith_session * session, const int32_t * question, size_t n_question, bool brings_back);
 /* Original positions of a lane's entries, ascending; valid until the session's next call. */
 PITH_API pith_code pith_lane_positions(const pith_session * session, int32_t layer, int32_t kv_head, const int32_t ** positions,
                                        size_t * n);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -71,6 +72,11 @@ struct SessionOptions {
     // `auto` may take a policy that reads the text again, where what will be asked is not known: two to three times the time of
     // a prefill, for more right answers. The right choice for what is read once and asked often.
     bool auto_may_reread = false;
+    // What evictions remove is kept outside the budget, rounded to this type, for repair(): in a file without a name in the
+    // folder for temporary files, at most cold_bytes of it (what would be more is lost), and in the file of save().
+    // nullopt: it is gone. Not for policies whose gates decide what is cached at all.
+    std::optional<KvType> cold;
+    uint64_t cold_bytes = uint64_t{8} << 30U;
     // Snapshots that will be held at a time. The budget `auto` leaves memory for the copies that evictions make of what they
     // hold; other budgets do not count them.
     int n_snapshots = 0;
@@ -158,6 +164,16 @@ public:
     // Cost: a pass over the questions' tokens, and one eviction.   cancel: as RunHooks::cancel.
     Status evict_for_questions(std::span<const int32_t> questions, const PolicyChoice & policy, const Budget & budget,
                                const std::atomic<bool> * cancel = nullptr);
+
+    // For a question that is asked next: what of the context it looks for among what was evicted (SessionOptions::cold). Its
+    // tokens run as queries and are taken back; Ledger::kv_missed tells their share. brings_back: each lane then gets those
+    // evicted entries that they pay most to, and what follows them in the text, in place of entries that they pay least to:
+    // as many as it had, at their own positions. logits() stay as they are; prefill() the question next. A snapshot() taken
+    // before is the context as it was.
+    // Errors: kInvalidArgument (no question, an empty session, or one that keeps nothing), kIo (the file), kOutOfMemory,
+    // kCancelled; the session is then as before.
+    // Cost: a pass over the question, and over the evicted keys.   cancel: as RunHooks::cancel.
+    Status repair(std::span<const int32_t> question, bool brings_back = true, const std::atomic<bool> * cancel = nullptr);
 
     // A state to come back to, policy and budget included. Cheap while nothing is evicted in between; else the entries evicted
     // since are saved first.

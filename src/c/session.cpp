@@ -122,6 +122,13 @@ pith_code pith_evict_for_questions(pith_session * session, const int32_t * quest
     });
 }
 
+pith_code pith_repair(pith_session * session, const int32_t * question, size_t n_question, bool brings_back) {
+    return guarded([&]() -> Status {
+        if (session == nullptr || (question == nullptr && n_question > 0)) { return missing("session or question"); }
+        return session->session.repair({question, n_question}, brings_back, CancelFlag::Call(session->cancel).get());
+    });
+}
+
 pith_code pith_lane_positions(const pith_session * session, int32_t layer, int32_t kv_head, const int32_t ** positions,
                               size_t * n) {
     return guarded([&]() -> Status {

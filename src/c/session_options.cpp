@@ -23,6 +23,7 @@ pith_session_options default_session_options() {
     options.evict_every = defaults.evict_every;
     options.rotate_kv = defaults.rotate_kv;
     options.context_shift = defaults.context_shift;
+    options.cold_bytes = defaults.cold_bytes;
     return options;
 }
 
@@ -41,6 +42,8 @@ Result<pith::SessionOptions> pith::c::session_options(const pith_session_options
     PITH_ASSIGN_OR_RETURN(options.type_v, kv_type({"type_v"}, given.type_v));
     options.rotate_kv = given.rotate_kv;
     options.context_shift = given.context_shift;
+    if (given.cold != nullptr) { PITH_ASSIGN_OR_RETURN(options.cold, kv_type({"cold"}, given.cold)); }
+    options.cold_bytes = given.cold_bytes;
     const std::string prefill = text_of(given.prefill);
     if (prefill == "one-shot") {
         options.prefill = pith::PrefillSchedule::kOneShot;
@@ -116,5 +119,13 @@ pith_ledger pith::c::ledger_of(const Ledger & l) {
     all.kv_full_bytes = l.kv_full_bytes;
     all.kv_window_bytes = l.kv_window_bytes;
     all.kv_state_bytes = l.kv_state_bytes;
+    all.kv_missed = l.kv_missed;
+    all.n_repairs = l.n_repairs;
+    all.returned_entries = l.returned_entries;
+    all.cold_entries = l.cold_entries;
+    all.cold_lost_entries = l.cold_lost_entries;
+    all.cold_bytes = l.cold_bytes;
+    all.cold_read_bytes = l.cold_read_bytes;
+    all.repair_s = l.repair_s;
     return all;
 }

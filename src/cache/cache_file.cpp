@@ -163,6 +163,14 @@ Result<std::span<const uint8_t>> CacheFileView::section(std::string_view name) c
     return bytes_.subspan(static_cast<size_t>(found->offset), static_cast<size_t>(found->size));
 }
 
+bool CacheFileView::has(std::string_view name) const {
+    return std::ranges::find(sections_, name, &CacheSection::name) != sections_.end();
+}
+
+uint64_t CacheFileView::offset_of(std::string_view name) const {
+    return std::ranges::find(sections_, name, &CacheSection::name)->offset;
+}
+
 Status check_can_save(const std::string & path) {
     PITH_RETURN_IF_ERROR(check_can_write(path));
     PITH_RETURN_IF_ERROR(NewFile::check_private(path, kBeginning));
@@ -178,9 +186,11 @@ Status check_can_save(const std::string & path) {
 }
 
 Result<CacheFile> CacheFile::open(const std::string & path) {
-    PITH_ASSIGN_OR_RETURN(MappedFile file, MappedFile::open(path, "cache"));
-    PITH_ASSIGN_OR_RETURN(CacheFileView view, CacheFileView::parse(file.bytes(), path));
-    return CacheFile(std::move(file), std::move(view));
+    PITH_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::open(path, "cache", /*keeps_open=*/true));
+    const auto file = std::make_shared<const MappedFile>(std::move(mapped));
+    PITH_ASSIGN_OR_RETURN(CacheFileView view, CacheFileView::parse(file->bytes(), path));
+    view.mapped_ = file;
+    return CacheFile(std::move(view));
 }
 
 }  // namespace pith

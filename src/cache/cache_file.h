@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -74,13 +75,19 @@ public:
     const std::vector<CacheSection> & sections() const { return sections_; }
     // Errors: kBadFile: there is none.
     Result<std::span<const uint8_t>> section(std::string_view name) const;
+    bool has(std::string_view name) const;
+    uint64_t offset_of(std::string_view name) const;  // REQUIRES: has(name)
+    // The file, for whoever goes on reading it when this is gone. Null: of bytes that are no file.
+    const std::shared_ptr<const MappedFile> & mapped() const { return mapped_; }
     const std::string & path() const { return path_; }
     // What readers of a section say of bytes that make no sense.
     Status damaged(const std::string & what) const;
 
 private:
+    friend class CacheFile;
     CacheFileView() = default;
 
+    std::shared_ptr<const MappedFile> mapped_;
     std::span<const uint8_t> bytes_;
     std::string path_;
     std::vector<CacheSection> sections_;
@@ -91,12 +98,11 @@ class CacheFile {
 public:
     static Result<CacheFile> open(const std::string & path);
     const CacheFileView & view() const { return view_; }
-    size_t size_bytes() const { return file_.bytes().size(); }
+    size_t size_bytes() const { return view_.mapped()->bytes().size(); }
 
 private:
-    CacheFile(MappedFile file, CacheFileView view) : file_(std::move(file)), view_(std::move(view)) {}
+    explicit CacheFile(CacheFileView view) : view_(std::move(view)) {}
 
-    MappedFile file_;
     CacheFileView view_;
 };
 

@@ -95,6 +95,15 @@ std::string spill_folder() {
     return usual;
 }
 
+Result<int> open_file_without_name() {
+    const std::string folder = spill_folder();
+    if (folder.empty()) { return {ErrorCode::kOutOfMemory, "there is no folder for temporary files: name one with TMPDIR"}; }
+    const int file = open_without_name(folder);
+    if (file >= 0) { return file; }
+    return {ErrorCode::kOutOfMemory,
+            "no temporary file can be made in " + folder + ": " + std::strerror(errno) + "; name another folder with TMPDIR"};
+}
+
 std::string name_put_aside(std::string_view letters) {
     return std::string(kNameBegin) + std::string(letters) + std::string(kNameEnd);
 }

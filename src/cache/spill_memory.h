@@ -23,6 +23,9 @@ bool lies_in_memory(const std::string & folder);
 // does not. Empty: there is none. A warning, once, where it lies in memory all the same.
 std::string spill_folder();
 
+// A new file without a name in spill_folder(), to be closed by the caller. Errors: kOutOfMemory: names the folder, and why.
+Result<int> open_file_without_name();
+
 // Where the file system has no files without names, one has such a name for a moment. letters: six, of its own. Whether a
 // file's name is one of them: if nobody has it locked, a process that was killed in that moment left it.
 std::string name_put_aside(std::string_view letters);

@@ -7,6 +7,7 @@
 #include "core/stopwatch.h"
 #include "device/resident.h"
 #include "engine/evict/evict_as.h"
+#include "engine/evict/repair.h"
 #include "engine/evict/second_stage.h"
 #include "engine/generate_tokens.h"
 #include "engine/pass/live_session.h"
@@ -119,6 +120,14 @@ Status Session::evict_for_questions(std::span<const int32_t> questions, const Po
     const CancelScope cancelling(*session.forward, cancel);
     const Status status = guarded([&] { return evict_for(session, questions, policy, budget); });
     session.ledger.prefill_s += watch.seconds();
+    update_ledger(session);
+    return status;
+}
+
+Status Session::repair(std::span<const int32_t> question, bool brings_back, const std::atomic<bool> * cancel) {
+    LiveSession & session = *impl_->session;
+    const CancelScope cancelling(*session.forward, cancel);
+    const Status status = guarded([&] { return repair_for(session, question, brings_back); });
     update_ledger(session);
     return status;
 }

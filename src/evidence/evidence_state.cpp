@@ -23,6 +23,24 @@ void keep_entries(std::span<const int32_t> kept, std::vector<float> & row) noexc
     row.resize(kept.size());
 }
 
+// The row with its mean at these places of the longer one, ascending, as far as it reaches.
+std::vector<float> with_means(std::span<const float> row, std::span<const int32_t> at) {
+    double sum = 0;
+    for (const float x : row) { sum += x; }
+    const auto mean = static_cast<float>(sum / static_cast<double>(row.size()));
+    std::vector<float> longer;
+    longer.reserve(row.size() + at.size());
+    for (const int32_t place : at) {
+        const size_t n = std::min(row.size(), static_cast<size_t>(place) - std::min(static_cast<size_t>(place), longer.size()));
+        longer.insert(longer.end(), row.begin(), row.begin() + static_cast<std::ptrdiff_t>(n));
+        row = row.subspan(n);
+        if (longer.size() < static_cast<size_t>(place)) { break; }
+        longer.push_back(mean);
+    }
+    longer.insert(longer.end(), row.begin(), row.end());
+    return longer;
+}
+
 }  // namespace
 
 EvidenceState::EvidenceState(const CacheShape & shape, const EvidenceNeeds & needs, std::shared_ptr<OutputMatrices> output)
@@ -319,6 +337,28 @@ void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool 
             SharedRow & sums = layer.block_sums[static_cast<size_t>(head)];
             sums.keep({kept.begin(), std::ranges::lower_bound(kept, static_cast<int32_t>(sums.size()))});
         }
+    }
+}
+
+void EvidenceState::put_between(int layer_index, const Ragged<int32_t> & entries) {
+    Layer & layer = layers_[static_cast<size_t>(layer_index)];
+    const auto put = [](SharedRow & row, std::span<const int32_t> at) {
+        if (at.empty() || row.size() == 0) { return; }
+        row = SharedRow(with_means(row.values(), at));
+    };
+    for (int h = 0; h < shape_.n_kv_heads; ++h) {
+        if (wants_key_norms()) { put(layer.key_norms[static_cast<size_t>(h)], entries.row(h)); }
+        if (wants_retention()) { put(layer.retention[static_cast<size_t>(h)], entries.row(h)); }
+    }
+    for (int head = 0; head < shape_.n_heads(); ++head) {
+        const auto at = entries.row(head / shape_.n_group);
+        if (!layer.output_l1->empty() && !at.empty()) {
+            auto & norms = layer.output_l1.own()[static_cast<size_t>(head)];
+            norms.resize(std::min(norms.size(), static_cast<size_t>(at.front())));
+        }
+        if (wants_running()) { put(layer.running[static_cast<size_t>(head)], at); }
+        if (wants_reread()) { put(layer.reread[static_cast<size_t>(head)], at); }
+        if (wants_blocks()) { put(layer.block_sums[static_cast<size_t>(head)], at); }
     }
 }
 

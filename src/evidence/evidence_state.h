@@ -121,6 +121,10 @@ public:
     void prepare_compact(int layer, const Ragged<int32_t> & keep);
     void compact(int layer, const Ragged<int32_t> & keep, bool evicts = true) noexcept;
 
+    // Entries come between those of the lanes: [K] which of the then longer lanes, ascending. What was known of them went when
+    // they did: what is carried along with entries they get on average, what is computed of them is computed anew.
+    void put_between(int layer, const Ragged<int32_t> & entries);
+
     // Memory for one more token in every layer, so that what is told of it afterwards cannot fail. The lanes are without it.
     void prepare_token(const RaggedCache & cache, int seq);
     // The running sums, which are added to while an attention runs, to come back to: [L · H]. Nothing is copied; the next

@@ -148,6 +148,27 @@ static int questions(const pith_model * model, const int32_t * tokens) {
     return 0;
 }
 
+static int what_was_evicted_comes_back(const pith_model * model, const int32_t * tokens) {
+    struct pith_session_options options;
+    pith_session_options_init(&options, sizeof options);
+    options.policy = "knorm";
+    options.budget = "64";
+    options.cold = "f16";
+    pith_session * session = NULL;
+    EXPECT(pith_session_new(model, &options, &session) == PITH_OK);
+    EXPECT(pith_prefill(session, tokens, kTokens, NULL) == PITH_OK);
+    EXPECT(pith_repair(session, tokens, 0, true) == PITH_INVALID_ARGUMENT); /* no question */
+    EXPECT(pith_repair(session, tokens, kQuestion, true) == PITH_OK);
+    struct pith_ledger ledger;
+    ledger.size = sizeof ledger;
+    EXPECT(pith_get_ledger(session, &ledger) == PITH_OK);
+    EXPECT(ledger.kv_missed > 0 && ledger.kv_missed < 1 && ledger.n_repairs == 1 && ledger.returned_entries > 0);
+    EXPECT(ledger.kept_entries == 64 * ledger.n_lanes && ledger.cold_entries == (kTokens - 64) * ledger.n_lanes);
+    EXPECT(pith_prefill(session, tokens, kQuestion, NULL) == PITH_OK);
+    pith_session_free(session);
+    return 0;
+}
+
 static int one_prefill_for_many(const pith_model * model, const int32_t * tokens) {
     struct pith_session_options options;
     pith_session_options_init(&options, sizeof options);
@@ -344,6 +365,7 @@ int main(int argc, char ** argv) {
     if (text(model) != 0) { return 1; }
     EXPECT(n_lines > 0); /* libllama has told of the vocabulary */
     if (questions(model, tokens) != 0 || one_prefill_for_many(model, tokens) != 0) { return 1; }
+    if (what_was_evicted_comes_back(model, tokens) != 0) { return 1; }
     if (many_at_once(model, tokens) != 0) { return 1; }
     if (sampling(model, tokens) != 0) { return 1; } /* frees the model */
     pith_set_log(NULL, NULL);

@@ -181,6 +181,36 @@ TEST_F(CacheFiles, AQuestionCompressesACopyOnceMoreInItsSight) {
 }
 
 // The template that a text was compressed in is around its questions, too.
+TEST_F(CacheFiles, WhatWasEvictedComesBackForTheQuestionThatLooksForIt) {
+    ASSERT_EQ(compress().exit_code, 0);
+    const auto asked = [&](const std::vector<std::string> & more) {
+        return answers({"ask", file_, "-p", "Who is long?", "-p", "Who is short?"}, more);
+    };
+    EXPECT_FALSE(asked({})["answers"][0].contains("kv_missed"));
+    const Outcome cold = compress({"--cold", "f16", "--json"});
+    ASSERT_EQ(cold.exit_code, 0) << cold.err;
+    const Json made = Json::parse(cold.out);
+    EXPECT_EQ(made["cold_entries"], made["evicted_entries"]);
+    EXPECT_TRUE(Json::parse(run_pith({"cache", "info", file_, "--json"}).out)["sections"].contains("cold-rows"));
+    EXPECT_EQ(run_pith({"cache", "verify", file_, "-m", model_}).exit_code, 0);
+    const Json repaired = asked({});
+    const Json told = asked({"--no-repair"});
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_GT(repaired["answers"][i]["kv_missed"], 0.0);
+        EXPECT_LT(repaired["answers"][i]["kv_missed"], 1.0);
+        EXPECT_EQ(repaired["answers"][i]["kv_missed"], told["answers"][i]["kv_missed"]) << "each finds the file as it was";
+        EXPECT_GT(repaired["answers"][i]["returned_entries"], 0);
+        EXPECT_EQ(told["answers"][i]["returned_entries"], 0);
+    }
+    EXPECT_GT(repaired["returned_entries"], 0);
+    EXPECT_EQ(told["returned_entries"], 0);
+    EXPECT_EQ(repaired["kept_entries"], told["kept_entries"]);
+    expect_error(compress({"--cold", "q9_0"}), 2, {"--cold", "q9_0"});
+    expect_error(run_pith({"run", "-m", model_, "-f", book_, "-p", "Who?", "-p", "Where?", "--budget", "64", "--cold", "f16",
+                           "--parallel", "2"}),
+                 1, {"cold"});
+}
+
 TEST_F(CacheFiles, AnotherChatTemplateGoesWithTheFile) {
     const std::string jinja =
         "{% for m in messages %}[{{ m.role }}] {{ m.content }} . {% endfor %}{{ 'so:' if add_generation_prompt }}";

@@ -1,12 +1,15 @@
 // session_state.h - all that a session holds as bytes, to be compared with what it held before or what another holds.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "engine/layer_probe.h"
+#include "engine/pass/live_session.h"
 #include "pith/session.h"
 
 namespace pith::testing {
@@ -39,6 +42,27 @@ private:
     std::string bytes_;
 };
 
+// What evictions took out of the lanes, where that is kept: wherever it lies.
+inline void add_cold(Session & session, Bytes & bytes) {
+    const Sequence & seq = live_session(session).seq;
+    if (!seq.cold.on() || !seq.cache) { return; }
+    bytes.add(seq.cold.n_entries());
+    for (int layer = 0; layer < session.n_layers(); ++layer) {
+        for (int h = 0; h < seq.cache->n_kv_heads(layer); ++h) {
+            const int lane = seq.cache->lane(0, layer, h);
+            std::vector<ColdStore::Entry> entries;
+            ASSERT_TRUE(seq.cold.entries_of(lane, entries).ok());
+            for (const ColdStore::Entry & one : entries) { bytes.add(one.position); }
+            for (const bool keys : {true, false}) {
+                const RowsOf of{layer, h, keys};
+                std::vector<uint8_t> rows(entries.size() * row_bytes(seq.cold.layout(), of));
+                ASSERT_TRUE(seq.cold.read_rows(lane, of, entries, seq.cold.layout(), rows.data()).ok());
+                bytes.add_all(std::span<const uint8_t>(rows));
+            }
+        }
+    }
+}
+
 // Tokens, logits, and what the lanes hold.
 inline Bytes lanes_of(Session & session) {
     Bytes bytes;
@@ -62,6 +86,7 @@ inline Bytes lanes_of(Session & session) {
             bytes.add_all(std::span<const uint8_t>(v));
         }
     }
+    add_cold(session, bytes);
     return bytes;
 }
 

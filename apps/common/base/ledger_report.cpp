@@ -29,6 +29,10 @@ void for_each_count(Ledger & a, const Ledger & b, const Change & change) {
     change(a.compact_s, b.compact_s);
     change(a.gate_s, b.gate_s);
     change(a.reread_s, b.reread_s);
+    change(a.n_repairs, b.n_repairs);
+    change(a.returned_entries, b.returned_entries);
+    change(a.cold_read_bytes, b.cold_read_bytes);
+    change(a.repair_s, b.repair_s);
     change(a.gate_seen_entries, b.gate_seen_entries);
     change(a.gate_kept_entries, b.gate_kept_entries);
 }
@@ -96,6 +100,15 @@ void add_ledger(Json & object, const Ledger & ledger) {
         object["gate_peak_bytes"] = ledger.gate_peak_bytes;
         object["gate_s"] = ledger.gate_s;
     }
+    if (ledger.cold_entries > 0) {
+        object["cold_entries"] = ledger.cold_entries;
+        object["cold_lost_entries"] = ledger.cold_lost_entries;
+        object["cold_bytes"] = ledger.cold_bytes;
+        object["cold_read_bytes"] = ledger.cold_read_bytes;
+        object["n_repairs"] = ledger.n_repairs;
+        object["returned_entries"] = ledger.returned_entries;
+        object["repair_s"] = ledger.repair_s;
+    }
     object["prefill_s"] = ledger.prefill_s;
     object["decode_s"] = ledger.decode_s;
     object["evidence_s"] = ledger.evidence_s;
@@ -130,6 +143,16 @@ std::string ledger_lines(const Ledger & ledger) {
                 (ledger.kv_state_bytes > 0 ? " (" + bytes_text(ledger.kv_state_bytes) + " of it recurrent states)" : "") +
                 (copies ? ", and " + bytes_text(ledger.kv_saved_bytes) + " of copies to go back to" : "") + ", " +
                 bytes_text(ledger.kv_peak_bytes) + " at the peak\n";
+    }
+    if (ledger.cold_entries > 0) {
+        text += "cold     " + bytes_text(static_cast<size_t>(ledger.cold_bytes)) + " on disk of " +
+                with_commas(ledger.cold_entries) + " evicted entries";
+        if (ledger.cold_lost_entries > 0) { text += " (" + with_commas(ledger.cold_lost_entries) + " more found no room)"; }
+        if (ledger.repair_s > 0) {
+            text += "; " + with_commas(ledger.returned_entries) + " came back, " +
+                    bytes_text(static_cast<size_t>(ledger.cold_read_bytes)) + format(" read in %.2f s", ledger.repair_s);
+        }
+        text += "\n";
     }
     text += "policy   " + policy_text(ledger);
     if (ledger.budget_entries > 0) { text += ", budget " + with_commas(ledger.budget_entries) + " tokens per head"; }

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "common/base/byte_count.h"
 #include "common/base/errors.h"
 #include "common/base/progress.h"
 #include "common/options/options.h"
@@ -117,6 +118,11 @@ void SessionFlags::add_tolerance_to(CLI::App & command) {
     add(command, option("--tolerance"), tolerance);
 }
 
+void SessionFlags::add_cold_to(CLI::App & command) {
+    auto * type = add(command, option("--cold"), cold);
+    add(command, option("--cold-size"), cold_size)->capture_default_str()->needs(type);
+}
+
 Result<PrefillSchedule> parse_prefill(const std::string & text) {
     if (text == "auto") { return PrefillSchedule::kAuto; }
     if (text == "one-shot") { return PrefillSchedule::kOneShot; }
@@ -150,6 +156,10 @@ Result<SessionOptions> SessionFlags::options_with(const PolicyChoice & choice, b
     }
     PITH_RETURN_IF_ERROR(check_named_policy(options.policy, budget, has_gates));
     PITH_RETURN_IF_ERROR(cache.set(options));
+    if (!cold.empty()) {
+        PITH_ASSIGN_OR_RETURN(options.cold, parse_kv_type(cold));
+        PITH_ASSIGN_OR_RETURN(options.cold_bytes, parse_byte_count("--cold-size", cold_size));
+    }
     PITH_ASSIGN_OR_RETURN(options.prefill, parse_prefill(prefill));
     PITH_RETURN_IF_ERROR(check_at_least("--threads", n_threads, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", ctx_size, 0));

@@ -62,6 +62,8 @@ struct SessionFlags {
     std::string tolerant_budget = "100%";  // without --budget
     CacheFlags cache;
     std::string heads;  // empty: the file beside the model, if there is one
+    std::string cold;   // empty: what is evicted is gone
+    std::string cold_size = "8G";
     std::string prefill = "auto";
     int n_threads = 0;
     int ctx_size = 0;
@@ -73,6 +75,8 @@ struct SessionFlags {
     void add_to(CLI::App & command, const std::string & default_policy = "auto", const std::string & without_budget = "");
     // --tolerance
     void add_tolerance_to(CLI::App & command);
+    // --cold and --cold-size
+    void add_cold_to(CLI::App & command);
     // Checks everything that can be checked without a model. Without a policy it is `auto`. has_gates: of the model.
     // Errors: kInvalidArgument: a usage error.
     Result<SessionOptions> options(bool has_gates = false) const;

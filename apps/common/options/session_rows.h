@@ -74,6 +74,16 @@ inline constexpr auto kSessionRows = std::to_array<OptionRow>({
      .help = "Positions at most (default: as many as come)",
      .kind = ValueKind::kText,
      .item = item::kContext},
+    {.names = "--cold",
+     .help = "Keep what is evicted on disk, rounded to this type (q4_0 is a quarter of f16): a question that looks for it is "
+             "told of, and what it looks for comes back within the budget",
+     .kind = ValueKind::kOneOf,
+     .choices = kCacheTypes},
+    {.names = "--cold-size",
+     .help = "Bytes on disk at most for what is evicted (8G); what would be more is gone",
+     .kind = ValueKind::kText},
+    {.names = "--no-repair",
+     .help = "Of a text that was read with --cold: tell when a question looks for what was evicted, and bring nothing back"},
     {.names = "--ask-budget",
      .help = "Of a cache file: compress what it holds once more for each question, in its sight and in a copy of its "
              "own, to so many tokens per head (256), share of the text (5%) or bytes",

@@ -14,6 +14,7 @@
 #include "app/run/line_editor.h"
 #include "app/run/loaded_model.h"
 #include "app/run/reverse_prompt.h"
+#include "app/run/run_outcome.h"
 #include "app/shell/commands.h"
 #include "common/base/args.h"
 #include "common/base/errors.h"
@@ -122,6 +123,9 @@ private:
         std::fflush(stdout);
         ++(turn.ok() ? n_answered_ : n_failed_);
         PITH_RETURN_IF_ERROR(turn.status());
+        if (turn->kv_missed >= 0) {
+            tell_of_missed(turn->kv_missed, turn->n_returned, conversation_.session().ledger().n_lanes);
+        }
         tell_of_context_shift();
         auto_budget_.look_at(conversation_.session());
         last_ = message;
@@ -311,6 +315,7 @@ void add_chat_command(CLI::App & root, int & exit_code) {
     flags->chat_template.add_to(*command);
     flags->session.add_to(*command, "auto", "auto");
     flags->session.add_tolerance_to(*command);
+    flags->session.add_cold_to(*command);
     flags->session.tolerant_budget = "auto";  // a share of the first message says nothing of those to come
     flags->sampler.add_to(*command);
     command->callback([flags, &exit_code] { exit_code = chat_command(*flags); });

@@ -105,6 +105,10 @@ void print_outcome(const CompressFlags & flags, const Ledger & ledger, const Cac
                 with_commas(info.n_tokens).c_str(), bytes_text(info.file_bytes).c_str(),
                 100.0 * static_cast<double>(info.file_bytes) / static_cast<double>(info.kv_full_bytes),
                 bytes_text(info.kv_full_bytes).c_str());
+    if (info.n_cold_entries > 0) {
+        std::printf("%s of it what was evicted, %s\n", bytes_text(info.cold_bytes).c_str(),
+                    std::string(to_string(*info.options.cold)).c_str());
+    }
     std::fputs(ledger_lines(ledger).c_str(), stderr);
 }
 
@@ -187,6 +191,7 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     add(*command, option("--json"), flags->json);
     flags->session.add_to(*command, "auto", "auto");
     flags->session.add_tolerance_to(*command);
+    flags->session.add_cold_to(*command);
     command->callback([flags, &exit_code] { exit_code = compress_command(*flags); });
 }
 

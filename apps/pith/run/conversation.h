@@ -42,6 +42,8 @@ struct ConversationOptions {
 struct ChatTurn {
     int64_t n_read = 0;  // tokens of the message, with what the template puts around it
     Generated answer;
+    double kv_missed = -1;   // Ledger's, where what was evicted is kept
+    int64_t n_returned = 0;  // entries that came back for it
 };
 
 class Conversation {
@@ -91,6 +93,7 @@ private:
     std::string line_between(std::string_view words) const;
     Result<State> state();
     Status go_back(const State & state);
+    Status repair(const std::vector<int32_t> & tokens, const std::atomic<bool> & cancel, ChatTurn & turn);
     Status read(const std::vector<int32_t> & tokens, const RunHooks & hooks);
 
     const Model & model_;

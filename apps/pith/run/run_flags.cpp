@@ -53,6 +53,7 @@ void RunFlags::add_to(CLI::App & command) {
     add(command, option("--pin-system"), pin_system);
     session.add_to(command, "auto", "auto");
     session.add_tolerance_to(command);
+    session.add_cold_to(command);
     auto * aware = command.add_flag("--question-aware", question_aware,
                                     "Compress context and question together, once per question (default with one question)");
     auto * later =
@@ -63,8 +64,9 @@ void RunFlags::add_to(CLI::App & command) {
     auto * from = command.add_option(
         "--cache", cache, "Go on from a cache file, under the settings it was saved with (`pith ask` says the same)");
     for (CLI::Option * other : {at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(other); }
-    for (const char * name : {"--policy", "--budget", "--tolerance", "--heads", "--cache-type-k", "--cache-type-v",
-                              "--no-kv-rotation", "--no-context-shift", "--prefill", "--chunk", "--evict-every", "--grid"}) {
+    for (const char * name :
+         {"--policy", "--budget", "--tolerance", "--heads", "--cache-type-k", "--cache-type-v", "--no-kv-rotation",
+          "--no-context-shift", "--cold", "--prefill", "--chunk", "--evict-every", "--grid"}) {
         from->excludes(command.get_option(name));
     }
     auto * endless = command.add_flag("--follow", follow,
@@ -90,6 +92,7 @@ void RunFlags::add_answer_options(CLI::App & command) {
                        "Save prompt and answer to this cache file, to go on from with --cache (one prompt)");
     add(command, option("--ask-budget"), ask_budget);
     add(command, option("--ask-policy"), ask_policy);
+    add(command, option("--no-repair"), no_repair);
     command.add_flag("--ignore-eos", ignore_eos, "Go on where the model would end");
     add(command, option("--json"), json);
     command.add_flag("--kept", kept, "With --json: the positions that every layer's KV heads hold at the end");

@@ -48,6 +48,7 @@ struct RunFlags {
     bool no_stream = false;
     bool ignore_eos = false;
     bool kept = false;
+    bool no_repair = false;
 
     void add_to(CLI::App & command);
     // Of them what a session that was read before leaves to say.

@@ -1,6 +1,9 @@
 // run_outcome.cpp - the warnings.
 #include "app/run/run_outcome.h"
 
+#include <algorithm>
+#include <cstdio>
+
 #include "common/base/errors.h"
 #include "core/text.h"
 
@@ -18,6 +21,13 @@ void warn_of_unseen_questions(const Ledger & ledger, size_t n_tokens, int chunk)
                                      : "their " + std::to_string(n_tokens) + " tokens are more than a chunk (--chunk " +
                                            std::to_string(chunk) + "; less where --budget is few bytes)") +
          "; --question-aware compresses it for each of them");
+}
+
+void tell_of_missed(double kv_missed, int64_t n_returned, int64_t n_lanes) {
+    const auto per_head = (n_returned + n_lanes / 2) / std::max<int64_t>(1, n_lanes);
+    std::fprintf(stderr,
+                 "%.0f %% of this question's attention to the text goes to what was evicted; %s tokens per head came back\n",
+                 100 * kv_missed, n_returned == 0 ? "no" : with_commas(per_head).c_str());
 }
 
 }  // namespace pith::app

@@ -20,6 +20,8 @@ struct RunAnswer {
     Generated generated;
     int64_t first_logits = 0;  // rows of --logits: [first_logits, end_logits)
     int64_t end_logits = 0;
+    double kv_missed = -1;   // Ledger's, of this question
+    int64_t n_returned = 0;  // entries that came back for it
 };
 
 struct RunOutcome {
@@ -35,5 +37,9 @@ struct RunOutcome {
 void warn_of_roomy_budget(const Budget & budget, const Ledger & ledger, size_t n_tokens);
 // The context was compressed, and not in the sight of its questions of so many tokens.
 void warn_of_unseen_questions(const Ledger & ledger, size_t n_tokens, int chunk);
+
+// What a question looked for among what was evicted (Ledger::kv_missed), and how many entries came back for it: a line on
+// stderr.
+void tell_of_missed(double kv_missed, int64_t n_returned, int64_t n_lanes);
 
 }  // namespace pith::app

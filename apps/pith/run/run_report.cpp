@@ -56,6 +56,10 @@ void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const Ru
                            {"tokens", answer.generated.tokens},
                            {"n_generated", answer.generated.n_generated},
                            {"stop", answer.generated.stop}});
+        if (answer.kv_missed >= 0) {
+            answers.back()["kv_missed"] = answer.kv_missed;
+            answers.back()["returned_entries"] = answer.n_returned;
+        }
         if (!answer.generated.reasoning.empty()) { answers.back()["reasoning"] = answer.generated.reasoning; }
         if (flags.n_logprobs > 0) { answers.back()["logprobs"] = logprobs_of(tokenizer, answer.generated); }
         if (!flags.logits.empty()) { answers.back()["logits_rows"] = {answer.first_logits, answer.end_logits}; }

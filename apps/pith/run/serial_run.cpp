@@ -158,9 +158,26 @@ private:
                 PITH_RETURN_IF_ERROR(
                     session.evict_for_questions(prompt_.questions[i], second_stage->policy, second_stage->budget, &cancel_));
             }
+            PITH_RETURN_IF_ERROR(repair(session, prompt_.questions[i]));
             PITH_RETURN_IF_ERROR(prefill(session, prompt_.questions[i]));
             PITH_RETURN_IF_ERROR(answer(session, sampler, i));
+            if (n_returned_) {
+                outcome_.answers.back().kv_missed = session.ledger().kv_missed;
+                outcome_.answers.back().n_returned = *n_returned_;
+            }
         }
+        return {};
+    }
+
+    // Where what was evicted is kept: what the question looks for of it.
+    Status repair(Session & session, const std::vector<int32_t> & question) {
+        n_returned_.reset();
+        if (session.ledger().cold_entries == 0) { return {}; }
+        const int64_t n_before = session.ledger().returned_entries;
+        PITH_RETURN_IF_ERROR(session.repair(question, !flags_.no_repair, &cancel_));
+        const Ledger & ledger = session.ledger();
+        n_returned_ = ledger.returned_entries - n_before;
+        if (!flags_.json) { tell_of_missed(ledger.kv_missed, *n_returned_, ledger.n_lanes); }
         return {};
     }
 
@@ -263,7 +280,8 @@ private:
     NpyFile * logits_;            // null: not wanted
     AutoBudget auto_budget_;
     const std::atomic<bool> & cancel_;
-    bool told_ = false;  // about the budget
+    bool told_ = false;                  // about the budget
+    std::optional<int64_t> n_returned_;  // entries, for the question at hand; nullopt: nothing is cold
     RunOutcome outcome_;
 };
 

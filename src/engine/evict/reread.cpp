@@ -6,36 +6,11 @@
 #include <vector>
 
 #include "core/stopwatch.h"
+#include "engine/evict/second_reading.h"
 #include "engine/pass/token_pass.h"
 
 namespace pith {
 namespace {
-
-// Puts aside what running tokens changes, and brings it back, whatever happens meanwhile.
-class SecondReading {
-public:
-    SecondReading(LiveSession & session, EvidenceState evidence)
-        : session_(session),
-          lengths_(session.seq.lane_lengths()),
-          states_(session.seq.states),
-          asked_(session.gates && session.gates->set_asked(false)),
-          evidence_(std::exchange(session.seq.evidence, std::move(evidence))) {}
-    ~SecondReading() {
-        session_.seq.truncate(lengths_);
-        session_.seq.evidence = std::move(evidence_);
-        session_.seq.states = std::move(states_);
-        if (session_.gates) { session_.gates->set_asked(asked_); }
-    }
-    SecondReading(const SecondReading &) = delete;
-    SecondReading & operator=(const SecondReading &) = delete;
-
-private:
-    LiveSession & session_;
-    std::vector<int> lengths_;
-    RecurrentStates states_;
-    bool asked_;
-    EvidenceState evidence_;
-};
 
 void add_to(std::vector<int32_t> & to, std::span<const int32_t> tokens) {
     to.insert(to.end(), tokens.begin(), tokens.end());

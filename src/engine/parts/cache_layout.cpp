@@ -6,6 +6,7 @@
 #include <cmath>
 #include <complex>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -98,6 +99,21 @@ Status rotate_quantised(const ModelFile & model, CacheLayout & layout) {
     layout.rotates_quantised = true;
     if (layout.rotates_k()) { PITH_ASSIGN_OR_RETURN(layout.key_offsets, read_key_offsets(model)); }
     return {};
+}
+
+Result<ColdStore> empty_cold_store(const ModelFile & model, const SessionOptions & options) {
+    auto layout = std::make_shared<CacheLayout>(cache_layout(model, *options.cold, *options.cold));
+    if (options.rotate_kv) { PITH_RETURN_IF_ERROR(rotate_quantised(model, *layout)); }
+    for (int l = 0; l < layout->n_layers(); ++l) {
+        const int block = static_cast<int>(ggml_blck_size(layout->type_k));
+        for (const int d : {layout->lanes(l).head_dim, layout->lanes(l).head_dim_v}) {
+            if (!layout->governs(l) || d % block == 0) { continue; }
+            return {ErrorCode::kUnsupported, "cold " + std::string(to_string(*options.cold)) + ": its blocks of " +
+                                                 std::to_string(block) + " do not divide the model's head size " +
+                                                 std::to_string(d) + "; use f16"};
+        }
+    }
+    return ColdStore(std::move(layout), options.cold_bytes);
 }
 
 }  // namespace pith

@@ -38,6 +38,9 @@ void update_ledger(LiveSession & session) {
     Ledger & ledger = session.ledger;
     if (seq.cache) {
         const size_t saved = seq.saved_bytes();
+        ledger.cold_entries = seq.cold.n_entries();
+        ledger.cold_lost_entries = seq.cold.n_lost();
+        ledger.cold_bytes = static_cast<int64_t>(seq.cold.size_bytes());
         ledger.kept_entries = seq.cache->n_entries();
         ledger.peak_lane_entries = seq.cache->peak_lane_entries();
         ledger.kv_needed_bytes = seq.cache->needed_bytes();

@@ -369,6 +369,14 @@ Status write_saved(const std::string & path, const SavedSession & session, const
     PITH_RETURN_IF_ERROR(add("evidence", [&](ByteWriter & to) { sequence.evidence.write(to); }));
     PITH_RETURN_IF_ERROR(add("gates", [&](ByteWriter & to) { write_gates(sequence.gate_state, to); }));
     PITH_RETURN_IF_ERROR(add("notes", [&](ByteWriter & to) { write_pairs(session.notes, to); }));
+    if (sequence.cold.on()) {
+        std::vector<int> layers;
+        const CacheLayout & layout = sequence.cache->layout();
+        for (int l = 0; l < layout.n_layers(); ++l) {
+            layers.insert(layers.end(), static_cast<size_t>(layout.lanes(l).n_kv_heads), l);
+        }
+        PITH_RETURN_IF_ERROR(write_cold(file, sequence.cold, session.options, layers));
+    }
     return file.publish();
 }
 
@@ -424,6 +432,13 @@ Result<SavedSession> read_saved(const CacheFileView & file) {
     ByteReader from_notes(notes);
     session.notes = read_pairs(from_notes);
     if (!from_notes.done()) { return file.damaged("its notes do not end where they should"); }
+    PITH_ASSIGN_OR_RETURN(session.cold,
+                          read_cold(file, session.options, session.layout(), session.entries.positions, n_tokens));
+    if (session.cold) {
+        session.options.cold = session.cold->type;
+        session.options.cold_bytes = session.cold->most_bytes;
+        if (is_quantised(session.cold->type)) { session.options.rotate_kv = session.cold->is_rotated; }
+    }
     for (const char * needed : {"evidence", "gates"}) { PITH_RETURN_IF_ERROR(file.section(needed).status()); }
     return session;
 }

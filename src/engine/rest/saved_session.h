@@ -12,6 +12,7 @@
 //   evidence  evidence/evidence_file.cpp
 //   gates     what a session remembers of its gates
 //   notes     whatever the caller wants back
+//   cold, cold-rows   where evicted entries are kept: saved_cold.h
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@
 
 #include "cache/cache_file.h"
 #include "cache/ragged_cache.h"
+#include "engine/rest/saved_cold.h"
 #include "engine/sequence/sequence.h"
 #include "model/model_identity.h"
 #include "pith/ledger.h"
@@ -60,6 +62,7 @@ struct SavedSession {
     std::vector<LayerLanes> layers;  // of the model; those without lanes have 0 KV heads
     RestingLanes entries;            // of all layers, in the file
     RecurrentStates states;
+    std::optional<SavedCold> cold;
     CacheNotes notes;
 
     CacheLayout layout() const;  // of lanes alone

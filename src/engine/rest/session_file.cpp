@@ -9,6 +9,7 @@
 
 #include "core/byte_stream.h"
 #include "core/guarded.h"
+#include "engine/parts/cache_layout.h"
 #include "engine/parts/model_parts.h"
 #include "engine/pass/live_session.h"
 #include "engine/rest/resume.h"
@@ -202,6 +203,13 @@ Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileVi
     state.gate_state = std::move(*gate_state);
     state.states = std::move(*states);
     state.tokens.append(saved.tokens);
+    if (saved.cold && from.mapped()) {
+        auto rows = std::make_shared<ColdFile>(from.mapped(), saved.cold->begin, saved.cold->size);
+        PITH_ASSIGN_OR_RETURN(const ColdStore empty, empty_cold_store(*session.file, session.options));
+        state.cold = ColdStore(std::make_shared<CacheLayout>(empty.layout()), session.options.cold_bytes, std::move(rows),
+                               saved.cold->lanes);
+        from.mapped()->drop(static_cast<size_t>(saved.cold->begin), static_cast<size_t>(saved.cold->size));
+    }
     found.logits = saved.logits;
     found.n_evictions = saved.ledger.n_evictions;
     found.evicted_entries = saved.ledger.evicted_entries;
@@ -219,6 +227,9 @@ Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const Saved
         }
     }
     options.n_threads = as.n_threads;
+    options.cold = saved.options.cold;
+    options.cold_bytes = saved.options.cold_bytes;
+    if (saved.cold) { options.rotate_kv = saved.options.rotate_kv; }
     auto made = make_session(model, options, as.execution, saved.known_heads);
     if (!made.ok()) {
         const bool makes_no_sense = made.status().code() == ErrorCode::kInvalidArgument;

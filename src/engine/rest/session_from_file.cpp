@@ -41,6 +41,10 @@ CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
         const auto n_rows = static_cast<uint64_t>(info.n_tokens) * static_cast<uint64_t>(layout.lanes(l).n_kv_heads);
         info.kv_full_bytes += n_rows * layout.rows(l).bytes();
     }
+    if (saved.cold) {
+        info.n_cold_entries = saved.cold->n_entries();
+        info.cold_bytes = saved.cold->size;
+    }
     info.notes = saved.notes;
     return info;
 }

@@ -133,9 +133,12 @@ Result<int64_t> Sequence::compact(std::span<const LayerPlan> plans, bool evicts,
     const std::vector<LayerKeep> keeps = keeps_of(plans);
     PITH_RETURN_IF_ERROR(save_snapshots_before_compaction(Layers::kGoverned));
     for (const LayerPlan & one : plans) { evidence.prepare_compact(one.layer, one.keep); }
+    ColdStore cold_then = cold;
+    if (evicts && cold.on()) { PITH_RETURN_IF_ERROR(cold_then.add_dropped(*cache, keeps)); }
     if (!is_last) { PITH_RETURN_IF_ERROR(remember_dropped(keeps)); }
     const int64_t n_gone = cache->compact(0, keeps, run_tasks);
     for (const LayerPlan & one : plans) { evidence.compact(one.layer, one.keep, evicts); }
+    cold = std::move(cold_then);
     ++epoch(Layers::kGoverned);
     return n_gone;
 }
@@ -208,6 +211,19 @@ Status Sequence::remember_dropped(std::span<const LayerKeep> keeps) {
     if (!way_back_.dropped.empty()) { cache->hold_room(); }
     count_peak(0);
     return {};
+}
+
+Status Sequence::swap(Swap swap, const RunTasks & run_tasks) {
+    PITH_RETURN_IF_ERROR(save_snapshots_before_compaction(Layers::kGoverned));
+    count_peak(swap.back.memory_bytes());
+    cache->hold_room();  // nothing fails from here on
+    cache->compact(0, keeps_of(swap.plans), run_tasks);
+    cache->put_back(0, swap.back);
+    cache->let_go_of_room();
+    evidence = std::move(swap.evidence);
+    cold = std::move(swap.cold);
+    ++epoch(Layers::kGoverned);
+    return cache->health();
 }
 
 Status Sequence::turn(TurnedKeys keys, EvidenceState turned, bool is_last) {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "cache/cold_store.h"
 #include "cache/ragged_cache.h"
 #include "core/tasks.h"
 #include "engine/sequence/gate_state.h"
@@ -51,6 +52,7 @@ struct SequenceState : SequencePlan {
     GateState gate_state;
     RecurrentStates states;  // empty before the first prompt
     TokenHistory tokens;     // all that were fed, those of the call at hand included
+    ColdStore cold;          // what evictions took out of the lanes, where that is kept
 
     bool evicts() const { return plan.has_value() && plan->budget > 0; }
     int64_t budget_now() const { return plan ? plan->budget_at(n_tokens) : 0; }
@@ -117,6 +119,17 @@ public:
     // rollback, in a temporary file where the budget is a ceiling in bytes. run_tasks: for layers side by side.
     Result<int64_t> compact(std::span<const LayerPlan> plans, bool evicts, bool is_last,
                             const RunTasks & run_tasks = run_in_turn);
+
+    // Cold entries for some of the lanes' own: drops what the plans do not keep, and puts these between the rest. What is cold
+    // and what attention left behind is from then on as `cold` and `evidence` say. All of it or, on an error, nothing; nothing
+    // that follows in the call can fail.
+    struct Swap {
+        std::vector<LayerPlan> plans;
+        RestingLanes back;
+        ColdStore cold;
+        EvidenceState evidence;
+    };
+    Status swap(Swap swap, const RunTasks & run_tasks);
 
     // Keys stand elsewhere from now on (cache/turned_keys.h), and so do the queries that evidence keeps. All of it or, on an
     // error or std::bad_alloc, nothing. is_last: as above.

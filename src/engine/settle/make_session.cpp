@@ -121,6 +121,7 @@ Result<std::unique_ptr<LiveSession>> make_session(const Model & model, const Ses
     if (!options.policy.is_auto()) { PITH_ASSIGN_OR_RETURN(session->seq.policy, named_policy(options.policy)); }
     session->layout = cache_layout(*loaded.file, options.type_k, options.type_v);
     if (options.rotate_kv) { PITH_RETURN_IF_ERROR(rotate_quantised(*loaded.file, session->layout)); }
+    if (options.cold) { PITH_ASSIGN_OR_RETURN(session->seq.cold, empty_cold_store(*loaded.file, options)); }
     for (int l = 0; l < session->n_layers(); ++l) {
         if (session->layout.governs(l)) { session->governed.push_back(l); }
     }
@@ -133,6 +134,11 @@ Result<std::unique_ptr<LiveSession>> make_session(const Model & model, const Ses
     }
     settle_policy(session->seq, session->known_heads, {.gates = gates});
     PITH_RETURN_IF_ERROR(session->seq.policy.check_gates(gates));
+    if (options.cold && session->seq.policy.gated()) {
+        return {ErrorCode::kInvalidArgument, "policy '" + session->seq.policy.name() +
+                                                 "' has gates decide what is cached at all: what it leaves out cannot be kept "
+                                                 "cold; leave out cold, or choose another policy"};
+    }
     PITH_RETURN_IF_ERROR(find_heads(*loaded.heads, session->seq.policy, session->options));
     tell_policy(policy_names(session->seq), session->ledger);
     tell_evidence_notes(loaded.file->hparams(), session->seq.policy);

@@ -1,0 +1,257 @@
+// repair.cpp - one question: its queries, their scores, and one exchange of entries in all lanes.
+#include "engine/evict/repair.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/guarded.h"
+#include "core/stopwatch.h"
+#include "device/cpu_threads.h"
+#include "engine/evict/cold_scores.h"
+#include "engine/evict/second_reading.h"
+#include "engine/pass/session_ledger.h"
+#include "engine/pass/token_pass.h"
+
+namespace pith {
+namespace {
+
+constexpr size_t kMostQueries = 64;  // of a long question the newest: where it ends it asks
+constexpr int32_t kSinks = 4;        // of each lane, which stay
+constexpr int32_t kRecent = 32;      // or, of a short one, a quarter
+
+// What the question's queries pay, lane by lane of the governed layers.
+struct Scores {
+    std::vector<std::vector<float>> paid;  // [lane of the cache] of the entries kept and cold, ascending
+    std::vector<float> mean_paid;          // [position] over all lanes
+    double cold = 0;                       // to all that is cold
+    double kept = 0;
+
+    double missed() const { return cold > 0 ? cold / (cold + kept) : 0; }
+};
+
+Status run_question(LiveSession & session, std::span<const int32_t> question) {
+    const auto chunk = static_cast<size_t>(session.seq.plan->chunk);
+    while (!question.empty()) {
+        const auto piece = question.first(std::min(question.size(), chunk));
+        PITH_RETURN_IF_ERROR(run_pass(session, {.session = &session, .tokens = piece}));
+        question = question.subspan(piece.size());
+    }
+    return {};
+}
+
+Result<Scores> score_all(LiveSession & session, std::span<const int32_t> question, ColdScorer & scorer) {
+    const Sequence & seq = session.seq;
+    Scores scores;
+    scores.paid.resize(static_cast<size_t>(seq.cache->n_lanes()));
+    scores.mean_paid.resize(static_cast<size_t>(seq.n_tokens));
+    const auto end_of_context = static_cast<int32_t>(seq.n_tokens);
+    const int n = static_cast<int>(std::min(question.size(), kMostQueries));
+    const EvidenceNeeds needs{.window = n, .window_max = true};
+    const SecondReading reading(session, EvidenceState(session.layout.shape_of_model(), needs, session.output));
+    PITH_RETURN_IF_ERROR(run_question(session, question));
+    const auto n_lanes = static_cast<float>(session.shape().n_lanes());
+    for (const int layer : session.governed) {
+        const KeptQueries & kept = seq.evidence.layer(layer).queries;
+        const auto positions = kept.positions();
+        const AskedQueries queries{layer, kept.newest(kept.size()), {positions.begin(), positions.end()}, end_of_context};
+        for (int h = 0; h < session.shape().n_kv_heads; ++h) {
+            LaneOfBoth both;
+            PITH_ASSIGN_OR_RETURN(const PaidToBoth paid, scorer.score(queries, h, both));
+            scores.cold += paid.cold;
+            scores.kept += paid.kept;
+            for (size_t i = 0; i < both.paid.size(); ++i) {
+                scores.mean_paid[static_cast<size_t>(both.positions[i])] += both.paid[i] / n_lanes;
+            }
+            scores.paid[static_cast<size_t>(seq.cache->lane(0, layer, h))] = std::move(both.paid);
+        }
+    }
+    return scores;
+}
+
+// Entries that stay whatever is asked.
+void protect(const LiveSession & session, LaneOfBoth & both) {
+    both.is_protected.assign(both.positions.size(), 0);
+    const auto n_kept = static_cast<int32_t>(std::ranges::count(both.is_cold, 0));
+    const int32_t recent = static_cast<int32_t>(session.seq.n_tokens) - std::min(kRecent, n_kept / 4);
+    for (size_t i = 0; i < both.positions.size(); ++i) {
+        const int32_t p = both.positions[i];
+        const bool pinned = std::ranges::any_of(session.options.pinned,
+                                                [p](const PositionSpan & span) { return p >= span.begin && p < span.end; });
+        both.is_protected[i] = both.is_cold[i] == 0 && (p < kSinks || p >= recent || pinned) ? 1 : 0;
+    }
+}
+
+// What one lane exchanges.
+struct LaneExchange {
+    std::vector<int32_t> keep;              // indices of what it holds and goes on holding
+    std::vector<ColdStore::Entry> returns;  // ascending by position
+    std::vector<int32_t> places;            // where these are then among what it holds
+};
+
+LaneExchange exchange_of(const LaneOfBoth & both, std::span<const ColdStore::Entry> cold, const LaneSwaps & swaps) {
+    LaneExchange lane;
+    int32_t i_kept = 0;
+    int32_t i_then = 0;
+    auto in = swaps.in.begin();
+    auto out = swaps.out.begin();
+    auto entry = cold.begin();
+    for (int32_t i = 0; i < std::ssize(both.positions); ++i) {
+        if (both.is_cold[static_cast<size_t>(i)] != 0) {
+            if (in != swaps.in.end() && *in == i) {
+                ++in;
+                lane.returns.push_back(*entry);
+                lane.places.push_back(i_then++);
+            }
+            ++entry;
+            continue;
+        }
+        if (out != swaps.out.end() && *out == i) {
+            ++out;
+        } else {
+            lane.keep.push_back(i_kept);
+            ++i_then;
+        }
+        ++i_kept;
+    }
+    return lane;
+}
+
+// What all lanes exchange: of layers in which any does, all.
+struct Exchange {
+    Sequence::Swap swap;
+    std::vector<std::vector<ColdStore::Entry>> returns;  // [lane of swap.back]
+    std::vector<Ragged<int32_t>> places;                 // [plan] of [K]
+    int64_t n_returned = 0;
+};
+
+Result<Exchange> plan_exchange(const LiveSession & session, Scores scores, const ColdScorer & scorer) {
+    Exchange exchange;
+    for (const int layer : session.governed) {
+        LayerPlan plan{layer, {}};
+        Ragged<int32_t> places;
+        std::vector<std::vector<ColdStore::Entry>> returns;
+        size_t n_of_layer = 0;
+        for (int h = 0; h < session.shape().n_kv_heads; ++h) {
+            LaneOfBoth both;
+            std::vector<ColdStore::Entry> cold;
+            PITH_RETURN_IF_ERROR(scorer.merge(layer, h, both, cold));
+            both.paid = std::exchange(scores.paid[static_cast<size_t>(session.seq.cache->lane(0, layer, h))], {});
+            protect(session, both);
+            LaneExchange lane = exchange_of(both, cold, choose_swaps(both, scores.mean_paid));
+            plan.keep.push_row(lane.keep);
+            places.push_row(lane.places);
+            n_of_layer += lane.returns.size();
+            returns.push_back(std::move(lane.returns));
+        }
+        if (n_of_layer == 0) { continue; }
+        exchange.n_returned += static_cast<int64_t>(n_of_layer);
+        exchange.swap.back.layers.push_back(layer);
+        for (auto & lane : returns) {
+            std::vector<int32_t> & positions = exchange.swap.back.positions.emplace_back();
+            for (const ColdStore::Entry & one : lane) { positions.push_back(one.position); }
+            exchange.returns.push_back(std::move(lane));
+        }
+        exchange.swap.plans.push_back(std::move(plan));
+        exchange.places.push_back(std::move(places));
+    }
+    return exchange;
+}
+
+// The rows that come back, as the cache has rows; and what leaves for them is cold then.
+Status read_returns(const LiveSession & session, Exchange & exchange) {
+    const Sequence & seq = session.seq;
+    const CacheLayout & layout = seq.cache->layout();
+    RestingLanes & back = exchange.swap.back;
+    back.turned.resize(back.positions.size());
+    size_t bytes = 0;
+    size_t i = 0;
+    for (const int layer : back.layers) {
+        for (int h = 0; h < session.shape().n_kv_heads; ++h) {
+            bytes += exchange.returns[i++].size() * layout.rows(layer).bytes();
+        }
+    }
+    PITH_ASSIGN_OR_RETURN(back.own, SpillMemory::make(bytes, seq.aside()));
+    std::vector<LayerKeep> keeps;
+    for (const LayerPlan & plan : exchange.swap.plans) { keeps.push_back({plan.layer, &plan.keep}); }
+    exchange.swap.cold = seq.cold;
+    PITH_RETURN_IF_ERROR(exchange.swap.cold.add_dropped(*seq.cache, keeps));
+    uint8_t * to = back.own.data();
+    i = 0;
+    for (const int layer : back.layers) {
+        for (int h = 0; h < session.shape().n_kv_heads; ++h, ++i) {
+            const int lane = seq.cache->lane(0, layer, h);
+            for (const bool keys : {true, false}) {
+                const RowsOf of{layer, h, keys};
+                PITH_RETURN_IF_ERROR(seq.cold.read_rows(lane, of, exchange.returns[i], layout, to));
+                to += exchange.returns[i].size() * row_bytes(layout, of);
+            }
+            exchange.swap.cold.give_back(lane, back.positions[i]);
+        }
+    }
+    return {};
+}
+
+// What attention left behind, of the lanes as they will be.
+void carry_evidence(const LiveSession & session, Exchange & exchange) {
+    EvidenceState & evidence = exchange.swap.evidence;
+    evidence = session.seq.evidence;
+    for (size_t i = 0; i < exchange.swap.plans.size(); ++i) {
+        const LayerPlan & plan = exchange.swap.plans[i];
+        evidence.prepare_compact(plan.layer, plan.keep);
+        evidence.compact(plan.layer, plan.keep, /*evicts=*/false);
+        evidence.put_between(plan.layer, exchange.places[i]);
+    }
+}
+
+Status check(const LiveSession & session, std::span<const int32_t> question) {
+    const Sequence & seq = session.seq;
+    if (question.empty()) { return {ErrorCode::kInvalidArgument, "repair() was given no question"}; }
+    if (!seq.cold.on()) {
+        return {ErrorCode::kInvalidArgument,
+                "repair() wants what was evicted, and this session does not keep it: set "
+                "SessionOptions::cold, or read the text with --cold"};
+    }
+    if (seq.n_tokens == 0) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can be repaired"}; }
+    return check_tokens(*session.file, question);
+}
+
+}  // namespace
+
+Status repair_for(LiveSession & session, std::span<const int32_t> question, bool brings_back) {
+    PITH_RETURN_IF_ERROR(check(session, question));
+    Ledger & ledger = session.ledger;
+    Sequence & seq = session.seq;
+    // Where kept keys have moved together, what is cold has no place among them.
+    const bool can_look = seq.cold.n_entries() > 0 && seq.cache->shift() == 0;
+    const Stopwatch watch;
+    const uint64_t read_before = seq.cold.read_bytes();
+    double missed = 0;
+    int64_t n_back = 0;
+    uint64_t n_read = 0;
+    const Status status = guarded([&]() -> Status {
+        if (!can_look) { return {}; }
+        ColdScorer scorer(session);
+        PITH_ASSIGN_OR_RETURN(Scores scores, score_all(session, question, scorer));
+        n_read = seq.cold.read_bytes() - read_before;
+        missed = scores.missed();
+        if (!brings_back) { return {}; }
+        PITH_ASSIGN_OR_RETURN(Exchange exchange, plan_exchange(session, std::move(scores), scorer));
+        if (exchange.n_returned == 0) { return {}; }
+        PITH_RETURN_IF_ERROR(read_returns(session, exchange));
+        carry_evidence(session, exchange);
+        n_read = seq.cold.read_bytes() - read_before;
+        n_back = exchange.n_returned;
+        const CancelScope not_now(*session.forward, nullptr);  // it would end on one thread what it has begun on many
+        return seq.swap(std::move(exchange.swap), tasks_on(session.forward->observer()));
+    });
+    ledger.repair_s += watch.seconds();
+    PITH_RETURN_IF_ERROR(status);
+    ledger.kv_missed = missed;
+    ledger.cold_read_bytes += static_cast<int64_t>(n_read);
+    ledger.returned_entries += n_back;
+    ledger.n_repairs += n_back > 0 ? 1 : 0;
+    return {};
+}
+
+}  // namespace pith

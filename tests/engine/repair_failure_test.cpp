@@ -1,0 +1,57 @@
+// repair_failure_test.cpp - whatever fails, or cancels, an eviction that keeps what it takes out or a repair: the session, and
+// what it keeps outside memory, is as it was.
+#include <gtest/gtest.h>
+
+#include "engine/fail_everywhere.h"
+#include "engine/tiny_model.h"
+
+namespace pith::repair_failure_test {
+namespace {
+
+using testing::fail_everywhere;
+using testing::random_tokens;
+
+class RepairFailure : public ::testing::TestWithParam<const char *> {
+protected:
+    static Session open(const Model & model) {
+        SessionOptions options;
+        options.policy = GetParam();
+        options.budget = 40;
+        options.prefill = PrefillSchedule::kChunked;
+        options.chunk = 16;
+        options.evict_every = 8;
+        options.n_threads = 1;
+        options.cold = KvType::kQ8_0;
+        auto session = model.session(options);
+        EXPECT_TRUE(session.ok()) << session.status().message();
+        return std::move(*session);
+    }
+};
+
+TEST_P(RepairFailure, WhateverFailsLanesAndWhatIsColdAreAsTheyWere) {
+    RandomModelSpec spec = testing::tiny_spec();
+    spec.n_layers = 2;
+    const auto model = testing::tiny_model(spec);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(130, model->info().n_vocab);
+    const auto question = std::span(tokens).subspan(90, 10);
+    Session session = open(*model);
+    const auto prefill = [&](int begin, int n) {
+        return testing::FailingCall([&, begin, n](Session & one) {
+            return one.prefill(std::span(tokens).subspan(static_cast<size_t>(begin), static_cast<size_t>(n)));
+        });
+    };
+    EXPECT_GT(fail_everywhere(session, prefill(0, 64)), 0);
+    EXPECT_GT(fail_everywhere(session, prefill(64, 26)), 0);
+    EXPECT_GT(fail_everywhere(session, [&](Session & one) { return one.repair(question); }), 0);
+    EXPECT_GT(session.ledger().returned_entries, 0);
+    EXPECT_GT(testing::cancel_everywhere(
+                  session, [&](Session & one, const std::atomic<bool> * cancel) { return one.repair(question, true, cancel); }),
+              0);
+    EXPECT_GT(fail_everywhere(session, prefill(90, 30)), 0);  // what came back leaves again
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, RepairFailure, ::testing::Values("h2o", "snapkv:window=4"));
+
+}  // namespace
+}  // namespace pith::repair_failure_test

@@ -1,0 +1,269 @@
+// repair_test.cpp - what was evicted comes back for a question: the lanes are then those of a full cache with exactly the kept
+// entries unmasked, within the budget they had.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "engine/evict/cold_scores.h"
+#include "engine/mask_oracle.h"
+#include "engine/session_state.h"
+#include "engine/tiny_session.h"
+#include "evidence/observe.h"
+#include "pith/batch_engine.h"
+#include "pith/cache_file.h"
+#include "policy/lane/swaps.h"
+
+namespace pith::repair_test {
+namespace {
+
+using testing::contents_of;
+using testing::EvictionLog;
+using testing::lanes_below;
+using testing::random_tokens;
+
+constexpr int kContext = 120;
+constexpr int kQuestion = 12;
+constexpr int kBudget = 40;
+
+SessionOptions options_of(const char * policy, PrefillSchedule schedule, KvType type, KvType cold) {
+    SessionOptions options = testing::tiny_options(policy, kBudget, schedule, 24);
+    options.type_k = options.type_v = type;
+    options.cold = cold;
+    options.evict_every = 8;
+    return options;
+}
+
+const Model & model() {
+    static const Model made = testing::tiny_model(testing::tiny_spec()).value();
+    return made;
+}
+
+Session open(const SessionOptions & options) {
+    auto session = model().session(options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    return std::move(*session);
+}
+
+struct Texts {
+    std::vector<int32_t> all = random_tokens(kContext + kQuestion, 384);
+    std::span<const int32_t> context = std::span(all).first(kContext);
+    std::span<const int32_t> question = std::span(all).last(kQuestion);
+};
+
+struct Types {
+    KvType type;
+    KvType cold;
+    double tolerance;
+};
+
+class Repair : public ::testing::TestWithParam<std::tuple<PrefillSchedule, Types>> {};
+
+TEST_P(Repair, LogitsAreThoseOfAFullCacheWithExactlyTheKeptEntriesUnmasked) {
+    const auto & [schedule, types] = GetParam();
+    const Texts texts;
+    Session session = open(options_of("knorm", schedule, types.type, types.cold));
+    EvictionLog log;
+    RunHooks hooks;
+    hooks.progress = [&](int64_t, int64_t) {
+        if (schedule == PrefillSchedule::kChunked) { log.look(session); }
+    };
+    ASSERT_TRUE(session.prefill(texts.context, hooks).ok());
+    log.look(session);
+    const auto before = lanes_below(session, kContext);
+    const std::vector<float> logits_before(session.logits().begin(), session.logits().end());
+
+    ASSERT_TRUE(session.repair(texts.question).ok());
+    const auto after = lanes_below(session, kContext);
+    EXPECT_TRUE(std::ranges::equal(session.logits(), logits_before));
+    EXPECT_EQ(session.n_tokens(), kContext);
+    EXPECT_GT(session.ledger().returned_entries, 0);
+    EXPECT_GT(session.ledger().kv_missed, 0);
+    EXPECT_LT(session.ledger().kv_missed, 1);
+    EXPECT_NE(before, after);
+    for (size_t i = 0; i < before.size(); ++i) { EXPECT_EQ(before[i].size(), after[i].size()) << "lane " << i; }
+
+    std::vector<float> got;
+    RunHooks rows;
+    rows.on_logits = [&](int64_t, std::span<const float> row) { got.insert(got.end(), row.begin(), row.end()); };
+    ASSERT_TRUE(session.prefill(texts.question, rows).ok());
+    const int n_group = model().info().n_heads / model().info().n_kv_heads;
+    const auto mask = [&](int layer, int head, int query, int key) {
+        const int kv_head = head / n_group;
+        if (key >= kContext) { return 0.0F; }
+        const auto & kept = after[static_cast<size_t>(layer * model().info().n_kv_heads + kv_head)];
+        const bool hidden = query < kContext ? log.hidden(layer, kv_head, query, key) : !std::ranges::binary_search(kept, key);
+        return hidden ? -INFINITY : 0.0F;
+    };
+    std::vector<int32_t> wanted(kQuestion);
+    std::iota(wanted.begin(), wanted.end(), kContext);
+    const std::vector<float> expected = testing::plain_logits(file_of(model()), texts.all, mask, wanted, 1);
+    EXPECT_LT(testing::relative_error(got, expected), types.tolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Caches, Repair,
+    ::testing::Combine(::testing::Values(PrefillSchedule::kOneShot, PrefillSchedule::kChunked),
+                       ::testing::Values(Types{KvType::kF32, KvType::kF32, 1e-5}, Types{KvType::kF16, KvType::kF16, 2e-3},
+                                         Types{KvType::kQ8_0, KvType::kQ8_0, 3e-2}, Types{KvType::kF16, KvType::kQ8_0, 3e-2})));
+
+TEST(Repair, QueriesPayToBothWhatTheyPayToAFullCache) {
+    const Texts texts;
+    for (const char * policy : {"knorm", "h2o"}) {
+        Session full = open(testing::tiny_options("full", 0, PrefillSchedule::kOneShot, 24));
+        Session session = open(options_of(policy, PrefillSchedule::kOneShot, KvType::kF16, KvType::kF32));
+        ASSERT_TRUE(full.prefill(texts.context).ok());
+        ASSERT_TRUE(session.prefill(texts.context).ok());
+        LiveSession & live = live_session(session);
+        LiveSession & whole = live_session(full);
+        std::mt19937 random(3);
+        AskedQueries queries;
+        queries.layer = 1;
+        queries.end_of_context = kContext;
+        queries.positions = {kContext, kContext + 1, kContext + 2};
+        queries.rows.resize(3 * static_cast<size_t>(live.shape().n_heads() * live.shape().head_dim));
+        for (float & x : queries.rows) { x = std::normal_distribution<float>(0, 3)(random); }
+        Observed seen;
+        ASSERT_TRUE(observe_queries(whole.forward->observer(), *whole.seq.cache, 0, 1, queries.rows.data(), queries.positions,
+                                    {.column_max = true}, seen)
+                        .ok());
+        ColdScorer scorer(live);
+        for (int h = 0; h < live.shape().n_kv_heads; ++h) {
+            LaneOfBoth both;
+            const auto paid = scorer.score(queries, h, both);
+            ASSERT_TRUE(paid.ok()) << paid.status().message();
+            ASSERT_EQ(both.positions.size(), static_cast<size_t>(kContext));
+            EXPECT_NEAR(paid->cold + paid->kept, 3 * live.shape().n_group, 1e-3);
+            for (int j = 0; j < kContext; ++j) {
+                float most = 0;
+                for (int g = 0; g < live.shape().n_group; ++g) {
+                    most = std::max(most, seen.column_max.row(h * live.shape().n_group + g)[static_cast<size_t>(j)]);
+                }
+                EXPECT_NEAR(both.paid[static_cast<size_t>(j)], most, 1e-4) << policy << ", entry " << j;
+            }
+        }
+    }
+}
+
+TEST(Repair, ASnapshotIsTheContextAsItWasAndTheNextQuestionFindsTheSame) {
+    const Texts texts;
+    for (const char * policy : {"knorm", "h2o", "reread", "snapkv", "compactor"}) {
+        Session session = open(options_of(policy, PrefillSchedule::kChunked, KvType::kF16, KvType::kQ8_0));
+        ASSERT_TRUE(session.prefill(texts.context).ok());
+        const auto before = contents_of(session);
+        const auto snapshot = session.snapshot().value();
+        ASSERT_TRUE(session.repair(texts.question).ok());
+        const auto repaired = contents_of(session);
+        EXPECT_FALSE(before == repaired);
+        ASSERT_TRUE(session.prefill(texts.question).ok());
+        for (int i = 0; i < 40; ++i) { ASSERT_TRUE(session.append(texts.all[static_cast<size_t>(i)]).ok()) << policy; }
+        const auto entries = session.ledger().kept_entries + session.ledger().cold_entries;
+        EXPECT_EQ(entries, session.n_tokens() * session.ledger().n_lanes) << policy;  // nothing is lost on the way
+        ASSERT_TRUE(session.restore(snapshot).ok());
+        EXPECT_TRUE(contents_of(session) == before) << policy;
+        ASSERT_TRUE(session.repair(texts.question).ok());
+        EXPECT_TRUE(contents_of(session) == repaired) << policy;
+    }
+}
+
+TEST(Repair, EvictedEntriesComeBackFromAFileAsFromTheSessionThatEvictedThem) {
+    const Texts texts;
+    Session session = open(options_of("knorm", PrefillSchedule::kChunked, KvType::kF16, KvType::kQ4_0));
+    ASSERT_TRUE(session.prefill(texts.context).ok());
+    ASSERT_TRUE(session.repair(texts.question.first(4)).ok());  // some are in both places
+    const std::string path = testing::scratch_file("cold.pith").string();
+    ASSERT_TRUE(session.save(path).ok());
+    auto opened = model().open_session(path, 1);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_TRUE(contents_of(*opened) == contents_of(session));
+    EXPECT_EQ(read_cache_info(path)->n_cold_entries, session.ledger().cold_entries);
+    for (Session * one : {&session, &*opened}) {
+        ASSERT_TRUE(one->repair(texts.question).ok());
+        ASSERT_TRUE(one->prefill(texts.question).ok());
+    }
+    EXPECT_TRUE(contents_of(*opened) == contents_of(session));
+    EXPECT_GT(opened->ledger().cold_read_bytes, 0);
+    const std::string again = testing::scratch_file("cold-again.pith").string();
+    ASSERT_TRUE(opened->save(again).ok());  // of the file, and of what was evicted since
+    auto twice = model().open_session(again, 1);
+    ASSERT_TRUE(twice.ok()) << twice.status().message();
+    EXPECT_TRUE(contents_of(*twice) == contents_of(session));
+}
+
+TEST(Repair, WhatFindsNoRoomOnDiskIsLostAndCounted) {
+    const Texts texts;
+    SessionOptions options = options_of("knorm", PrefillSchedule::kChunked, KvType::kF16, KvType::kF16);
+    options.cold_bytes = 30000;
+    Session session = open(options);
+    ASSERT_TRUE(session.prefill(texts.context).ok());
+    const Ledger & ledger = session.ledger();
+    EXPECT_GT(ledger.cold_lost_entries, 0);
+    EXPECT_GT(ledger.cold_entries, 0);
+    EXPECT_LE(ledger.cold_bytes, 30000);
+    EXPECT_EQ(ledger.cold_entries + ledger.cold_lost_entries, ledger.evicted_entries);
+    EXPECT_TRUE(session.repair(texts.question).ok());
+}
+
+TEST(Repair, AQuestionOfAnyLengthIsAsked) {
+    const std::vector<int32_t> tokens = random_tokens(kContext + 90, 384);
+    const auto all = std::span(tokens);
+    Session session = open(options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kF16));
+    ASSERT_TRUE(session.prefill(all.first(kContext)).ok());
+    const auto before = lanes_below(session, kContext);
+    ASSERT_TRUE(session.repair(all.last(90)).ok());  // more than are scored, and than a chunk
+    const auto after = lanes_below(session, kContext);
+    for (size_t i = 0; i < before.size(); ++i) { EXPECT_EQ(before[i].size(), after[i].size()); }
+    ASSERT_TRUE(session.repair(all.last(1)).ok());
+    EXPECT_TRUE(session.prefill(all.last(90)).ok());
+}
+
+TEST(Repair, OnlyTellsWhereNothingIsToComeBack) {
+    const Texts texts;
+    Session session = open(options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kQ8_0));
+    ASSERT_TRUE(session.prefill(texts.context).ok());
+    const auto before = contents_of(session);
+    ASSERT_TRUE(session.repair(texts.question, /*brings_back=*/false).ok());
+    EXPECT_GT(session.ledger().kv_missed, 0);
+    EXPECT_TRUE(contents_of(session) == before);
+}
+
+TEST(Repair, RefusesByNameWhatItCannotDo) {
+    const Texts texts;
+    Session without = open(testing::tiny_options("knorm", kBudget, PrefillSchedule::kOneShot, 24));
+    ASSERT_TRUE(without.prefill(texts.context).ok());
+    EXPECT_NE(without.repair(texts.question).message().find("--cold"), std::string::npos);
+    Session session = open(options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kQ8_0));
+    EXPECT_EQ(session.repair(texts.question).code(), ErrorCode::kInvalidArgument);  // nothing was read
+    ASSERT_TRUE(session.prefill(texts.context).ok());
+    EXPECT_EQ(session.repair({}).code(), ErrorCode::kInvalidArgument);
+    auto engine = model().engine({});
+    ASSERT_TRUE(engine.ok());
+    Request request;
+    request.tokens = {1, 2, 3};
+    request.options = options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kQ8_0);
+    EXPECT_EQ(engine->submit(std::move(request)).status().code(), ErrorCode::kUnsupported);
+}
+
+TEST(Repair, ABurstBringsTheTextBehindWhatIsLookedFor) {
+    LaneOfBoth lane;
+    for (int32_t p = 0; p < 100; ++p) {
+        lane.positions.push_back(p);
+        lane.is_cold.push_back(p % 2 == 0 || p > 40 ? 1 : 0);  // 20 are kept
+        lane.paid.push_back(p == 70 ? 0.5F : 0.001F);
+        lane.is_protected.push_back(p == 1 ? 1 : 0);
+    }
+    const LaneSwaps swaps = choose_swaps(lane, std::vector<float>(100));
+    EXPECT_EQ(swaps.in.size(), swaps.out.size());
+    EXPECT_EQ(swaps.in.size(), 19U);
+    EXPECT_TRUE(std::ranges::binary_search(swaps.in, 70));
+    for (const int32_t i : swaps.in) {
+        EXPECT_GE(i, 70 - kBurstBefore);
+        EXPECT_LE(i, 70 + kBurstBehind);
+    }
+    EXPECT_FALSE(std::ranges::binary_search(swaps.out, 1));
+}
+
+}  // namespace
+}  // namespace pith::repair_test
