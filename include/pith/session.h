@@ -72,7 +72,7 @@ struct SessionOptions {
     // a prefill, for more right answers. The right choice for what is read once and asked often.
     bool auto_may_reread = false;
     // Snapshots that will be held at a time. The budget `auto` leaves memory for the copies that evictions make of what they
-    // hold; other budgets do not count them.
+    // hold; under one in bytes these lie in files without names, and others do not count them.
     int n_snapshots = 0;
 };
 
