@@ -186,7 +186,7 @@ def _declare(library):
         "pith_session_options_init": (None, [POINTER(_SessionOptions), c_size_t]),
         "pith_run_options_init": (None, [POINTER(_RunOptions), c_size_t]),
         "pith_session_new": (c_int32, [handle, POINTER(_SessionOptions), out]),
-        "pith_session_free": (None, [handle]),
+        "pith_session_free": (c_int32, [handle]),
         "pith_cancel_new": (c_int32, [out]),
         "pith_cancel_free": (None, [handle]),
         "pith_cancel_set": (None, [handle]),
@@ -223,7 +223,7 @@ def _declare(library):
         "pith_engine_options_init": (None, [POINTER(_EngineOptions), c_size_t]),
         "pith_request_init": (None, [POINTER(_Request), c_size_t]),
         "pith_engine_new": (c_int32, [handle, POINTER(_EngineOptions), out]),
-        "pith_engine_free": (None, [handle]),
+        "pith_engine_free": (c_int32, [handle]),
         "pith_engine_submit": (c_int32, [handle, POINTER(_Request), POINTER(c_int64)]),
         "pith_engine_cancel": (c_int32, [handle, c_int64]),
         "pith_engine_forget": (c_int32, [handle, c_int64]),
@@ -296,7 +296,7 @@ def version():
 
 
 class _Handle:
-    """Frees what it holds when it goes, or at close()."""
+    """Frees what it holds when it goes, or at close(): a session or an engine that a call is in raises pith.Error then, and stays."""
 
     _free = None
 
@@ -305,7 +305,7 @@ class _Handle:
 
     def close(self):
         if self._handle:
-            self._free(self._handle)
+            _check(self._free(self._handle) or 0)
             self._handle = c_void_p()
 
     def __enter__(self):

@@ -3,8 +3,9 @@
 // A step takes one token of every sequence that is answering, and fills up with pieces of the prompts that are being read: the
 // weights are read once for all of them. Each sequence has its own policy, budget and lanes, as if it ran alone: what another
 // does changes its logits by rounding at most. The ceiling bounds the bytes of all KV caches together: a request starts when
-// what it may come to need fits, and waits until then; one that can never fit is refused. When a request of higher priority
-// waits for room, the entries of answers of lower priority are moved to files, and read back later. The entries of kept
+// what its prompt and the beginning of its answer need fits, and waits until then; one that can never fit is refused. When a
+// request of higher priority waits for room, or an answer needs more than it has reserved, the entries of answers of lower
+// priority, or that came later, are moved to files, and read back when there is room for all of them. The entries of kept
 // requests (Request::keep) that nobody is reading are moved, too: with a folder for states (EngineOptions::cache_dir) whenever
 // others need the room, without one only when an answer that was moved could not come back otherwise.
 //
@@ -129,7 +130,7 @@ struct EngineLedger {
     int64_t n_prompt = 0;           // tokens read
     int64_t n_generated = 0;        // tokens of answers that were fed
     size_t ceiling_bytes = 0;       // 0: none
-    size_t kv_reserved_bytes = 0;   // what the running ones may come to need, the states that they share once
+    size_t kv_reserved_bytes = 0;   // what the running ones need for their next tokens, the states that they share once
     size_t kv_allocated_bytes = 0;  // held now: pages, and states of recurrent layers, each counted once
     size_t kv_kept_bytes = 0;       // of these: of requests that are done and were submitted with `keep`
     size_t kv_idle_bytes = 0;       // of stored states in memory that no request uses now; not part of kv_reserved_bytes

@@ -14,7 +14,9 @@
  * header knew it: `*_init` is told it, and writes it and the defaults. A library that is newer than the caller writes no more
  * than that, and takes the defaults for the rest. Texts:  UTF-8. What a call takes is copied; what it returns lives until the
  * next call with the same handle, unless said. Threads: one at a time for a session, an engine and a sampler; a model may be
- * shared.
+ * shared. While a call is in a session or an engine, another thread's is refused (PITH_INVALID_ARGUMENT), and so is one of its
+ * own callbacks that does more than look at it (of an engine: pith_engine_step(), _run(), _free()); it is then not freed
+ * either.
  */
 #ifndef PITH_H
 #define PITH_H
@@ -208,7 +210,7 @@ struct pith_ledger {
 
 PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,
                                     pith_session ** session);
-PITH_API void pith_session_free(pith_session * session);
+PITH_API pith_code pith_session_free(pith_session * session);
 /* From the next call on the flag ends what takes long: prefills and evictions. NULL: nothing does. */
 PITH_API pith_code pith_session_cancel_by(pith_session * session, pith_cancel * cancel);
 /* Feeds tokens; the first call follows the prefill schedule. After an error the session is as before the call. */
@@ -390,7 +392,7 @@ struct pith_engine_ledger { /* of all sequences together */
 };
 
 PITH_API pith_code pith_engine_new(const pith_model * model, const struct pith_engine_options * options, pith_engine ** engine);
-PITH_API void pith_engine_free(pith_engine * engine);
+PITH_API pith_code pith_engine_free(pith_engine * engine);
 /* Takes a request, which pith_engine_step() or _run() serve, and gives its number. PITH_BUDGET: it may come to need more than
  * the ceiling. */
 PITH_API pith_code pith_engine_submit(pith_engine * engine, const struct pith_request * request, int64_t * id);

@@ -78,7 +78,7 @@ struct SessionOptions {
     std::optional<KvType> cold;
     uint64_t cold_bytes = uint64_t{8} << 30U;
     // Snapshots that will be held at a time. The budget `auto` leaves memory for the copies that evictions make of what they
-    // hold; other budgets do not count them.
+    // hold; under one in bytes these lie in files without names, and others do not count them.
     int n_snapshots = 0;
 };
 

@@ -173,8 +173,11 @@ Result<std::unique_ptr<RunFolder>> RunFolder::open(const std::string & path, con
         return {ErrorCode::kInvalidArgument,
                 "'" + path + "' is not empty and no evaluation's folder: name another, or a new one"};
     }
-    std::filesystem::create_directories(path, error);
+    const bool is_new = std::filesystem::create_directories(path, error);
     if (error) { return {ErrorCode::kIo, "'" + path + "' cannot be made: " + error.message()}; }
+    if (is_new) {  // prompts and answers are their owner's
+        std::filesystem::permissions(path, std::filesystem::perms::owner_all, error);
+    }
     if (exists) {
         PITH_ASSIGN_OR_RETURN(const RunInfo there, read_info(run_file(path)));
         const std::string difference = setting_differences(there, info);

@@ -35,7 +35,7 @@ void pith_cancel_clear(pith_cancel * cancel) {
 }
 
 pith_code pith_session_cancel_by(pith_session * session, pith_cancel * cancel) {
-    return guarded([&]() -> Status {
+    return from_hooks_too(session, [&]() -> Status {
         if (session == nullptr) { return missing("session"); }
         session->cancel = flag_of(cancel);
         return {};
@@ -43,7 +43,7 @@ pith_code pith_session_cancel_by(pith_session * session, pith_cancel * cancel) {
 }
 
 pith_code pith_engine_cancel_by(pith_engine * engine, pith_cancel * cancel) {
-    return guarded([&]() -> Status {
+    return from_hooks_too(engine, [&]() -> Status {
         if (engine == nullptr) { return missing("engine"); }
         engine->cancel = flag_of(cancel);
         return {};

@@ -118,12 +118,12 @@ pith_code pith_engine_new(const pith_model * model, const struct pith_engine_opt
     });
 }
 
-void pith_engine_free(pith_engine * engine) {
-    delete engine;
+pith_code pith_engine_free(pith_engine * engine) {
+    return free_handle(engine);
 }
 
 pith_code pith_engine_submit(pith_engine * engine, const struct pith_request * request, int64_t * id) {
-    return guarded([&]() -> Status {
+    return from_hooks_too(engine, [&]() -> Status {
         if (engine == nullptr || request == nullptr || id == nullptr) { return missing("engine, request or id"); }
         PITH_ASSIGN_OR_RETURN(pith::Request wanted, request_of(*engine, with_defaults(request, default_request())));
         PITH_ASSIGN_OR_RETURN(*id, engine->engine.submit(std::move(wanted)));
@@ -132,15 +132,17 @@ pith_code pith_engine_submit(pith_engine * engine, const struct pith_request * r
 }
 
 pith_code pith_engine_cancel(pith_engine * engine, int64_t id) {
-    return guarded([&]() -> Status { return engine == nullptr ? missing("engine") : engine->engine.cancel(id); });
+    return from_hooks_too(engine,
+                          [&]() -> Status { return engine == nullptr ? missing("engine") : engine->engine.cancel(id); });
 }
 
 pith_code pith_engine_forget(pith_engine * engine, int64_t id) {
-    return guarded([&]() -> Status { return engine == nullptr ? missing("engine") : engine->engine.forget(id); });
+    return from_hooks_too(engine,
+                          [&]() -> Status { return engine == nullptr ? missing("engine") : engine->engine.forget(id); });
 }
 
 pith_code pith_engine_step(pith_engine * engine, bool * more) {
-    return guarded([&]() -> Status {
+    return alone(engine, [&]() -> Status {
         if (engine == nullptr || more == nullptr) { return missing(engine == nullptr ? "engine" : "more"); }
         PITH_ASSIGN_OR_RETURN(*more, engine->engine.step(CancelFlag::Call(engine->cancel).get()));
         return {};
@@ -148,7 +150,7 @@ pith_code pith_engine_step(pith_engine * engine, bool * more) {
 }
 
 pith_code pith_engine_run(pith_engine * engine, bool (*go_on)(void * user), void * user) {
-    return guarded([&]() -> Status {
+    return alone(engine, [&]() -> Status {
         if (engine == nullptr) { return missing("engine"); }
         const CancelFlag::Call call(engine->cancel);
         for (bool more = true; more;) {
@@ -165,7 +167,8 @@ pith_request_state pith_engine_state(const pith_engine * engine, int64_t id) {
 }
 
 pith_code pith_engine_status(const pith_engine * engine, int64_t id) {
-    return guarded([&]() -> Status { return engine == nullptr ? missing("engine") : engine->engine.status(id); });
+    return from_hooks_too(engine,
+                          [&]() -> Status { return engine == nullptr ? missing("engine") : engine->engine.status(id); });
 }
 
 const int32_t * pith_engine_answer(const pith_engine * engine, int64_t id, size_t * n) {
@@ -176,7 +179,7 @@ const int32_t * pith_engine_answer(const pith_engine * engine, int64_t id, size_
 
 pith_code pith_engine_lane_positions(const pith_engine * engine, int64_t id, int32_t layer, int32_t kv_head,
                                      const int32_t ** positions, size_t * n) {
-    return guarded([&]() -> Status {
+    return from_hooks_too(engine, [&]() -> Status {
         if (engine == nullptr || positions == nullptr || n == nullptr) { return missing("engine, positions or n"); }
         PITH_RETURN_IF_ERROR(check_lane(layer, kv_head, engine->n_layers, engine->n_kv_heads));
         const auto lane = engine->engine.lane_positions(id, layer, kv_head);
@@ -187,7 +190,7 @@ pith_code pith_engine_lane_positions(const pith_engine * engine, int64_t id, int
 }
 
 pith_code pith_engine_request_ledger(pith_engine * engine, int64_t id, struct pith_ledger * ledger) {
-    return guarded([&]() -> Status {
+    return from_hooks_too(engine, [&]() -> Status {
         if (engine == nullptr || ledger == nullptr) { return missing(engine == nullptr ? "engine" : "ledger"); }
         PITH_ASSIGN_OR_RETURN(engine->ledger, engine->engine.ledger(id));
         return give(ledger_of(engine->ledger), ledger);
@@ -203,7 +206,7 @@ bool pith_engine_questions_seen(const pith_engine * engine, int64_t id) {
 }
 
 pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_ledger * ledger) {
-    return guarded([&]() -> Status {
+    return from_hooks_too(engine, [&]() -> Status {
         if (engine == nullptr || ledger == nullptr) { return missing(engine == nullptr ? "engine" : "ledger"); }
         const pith::EngineLedger l = engine->engine.ledger();
         pith_engine_ledger all{};

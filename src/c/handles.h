@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "c/cancel_flag.h"
+#include "c/in_use.h"
 #include "pith/batch_engine.h"
 #include "pith/engine.h"
 #include "pith/pith.h"
@@ -27,6 +28,7 @@ struct pith_session {
     pith::Session session;
     std::shared_ptr<pith::c::CancelFlag> cancel =
         std::make_shared<pith::c::CancelFlag>();  // its own, or one that its user sets
+    mutable pith::c::InUse use{};
 };
 struct pith_snapshot {
     std::shared_ptr<pith::Session::Snapshot> state;
@@ -48,6 +50,7 @@ struct pith_engine {
     int n_kv_heads = 0;
     std::shared_ptr<pith::c::CancelFlag> cancel = std::make_shared<pith::c::CancelFlag>();  // as a session's
     pith::Ledger ledger;  // whose texts the caller was given last
+    mutable pith::c::InUse use{};
 };
 
 namespace pith::c {
@@ -84,6 +87,39 @@ pith_code guarded(Call && call) {
     } catch (const std::exception & error) {
         return to_code({ErrorCode::kInternal, std::string("unexpected: ") + error.what()});
     } catch (...) { return to_code({ErrorCode::kInternal, "unexpected"}); }
+}
+
+inline const char * name_of(const pith_session * /*handle*/) {
+    return "session";
+}
+inline const char * name_of(const pith_engine * /*handle*/) {
+    return "engine";
+}
+
+// A call that nothing else may be in the handle beside.
+template <class Handle, class Call>
+pith_code alone(Handle * handle, Call && call) {
+    return guarded([&]() -> Status {
+        if (handle == nullptr) { return call(); }  // which says so
+        const InUse::Call here(handle->use);
+        return here.has_it() ? call() : refused_in_use(name_of(handle), handle->use);
+    });
+}
+
+// One that a callback of the handle's call may make, too: it looks, or, of an engine, it is one that hooks may make.
+template <class Handle, class Call>
+pith_code from_hooks_too(Handle * handle, Call && call) {
+    if (handle != nullptr && handle->use.by_this_thread()) { return guarded(call); }
+    return alone(handle, call);
+}
+
+// Frees it, unless a call is in it.
+template <class Handle>
+pith_code free_handle(Handle * handle) {
+    if (handle == nullptr) { return PITH_OK; }
+    const pith_code code = alone(handle, [] { return Status(); });
+    if (code == PITH_OK) { delete handle; }
+    return code;
 }
 
 inline Status missing(const char * what) {

@@ -51,12 +51,12 @@ pith_code pith_session_new(const pith_model * model, const struct pith_session_o
     });
 }
 
-void pith_session_free(pith_session * session) {
-    delete session;
+pith_code pith_session_free(pith_session * session) {
+    return free_handle(session);
 }
 
 pith_code pith_prefill(pith_session * session, const int32_t * tokens, size_t n_tokens, const struct pith_run_options * run) {
-    return guarded([&]() -> Status {
+    return alone(session, [&]() -> Status {
         if (session == nullptr || (tokens == nullptr && n_tokens > 0)) {
             return missing(session == nullptr ? "session" : "tokens");
         }
@@ -66,7 +66,7 @@ pith_code pith_prefill(pith_session * session, const int32_t * tokens, size_t n_
 
 pith_code pith_prefill_for_questions(pith_session * session, const int32_t * tokens, size_t n_tokens, const int32_t * questions,
                                      size_t n_questions, const struct pith_run_options * run, bool * seen) {
-    return guarded([&]() -> Status {
+    return alone(session, [&]() -> Status {
         if (seen != nullptr) { *seen = false; }
         if (session == nullptr || (tokens == nullptr && n_tokens > 0) || (questions == nullptr && n_questions > 0)) {
             return missing(session == nullptr ? "session" : "tokens or questions");
@@ -80,11 +80,11 @@ pith_code pith_prefill_for_questions(pith_session * session, const int32_t * tok
 }
 
 pith_code pith_append(pith_session * session, int32_t token) {
-    return guarded([&]() -> Status { return session == nullptr ? missing("session") : session->session.append(token); });
+    return alone(session, [&]() -> Status { return session == nullptr ? missing("session") : session->session.append(token); });
 }
 
 pith_code pith_decode(pith_session * session, int32_t * token) {
-    return guarded([&]() -> Status {
+    return alone(session, [&]() -> Status {
         if (session == nullptr || token == nullptr) { return missing(session == nullptr ? "session" : "token"); }
         PITH_ASSIGN_OR_RETURN(*token, session->session.decode());
         return {};
@@ -102,7 +102,7 @@ int64_t pith_n_tokens(const pith_session * session) {
 }
 
 pith_code pith_evict(pith_session * session, const char * policy, const char * budget) {
-    return guarded([&]() -> Status {
+    return alone(session, [&]() -> Status {
         if (session == nullptr || policy == nullptr) { return missing(session == nullptr ? "session" : "policy"); }
         pith::Budget wanted;
         if (budget != nullptr) { PITH_ASSIGN_OR_RETURN(wanted, pith::Budget::parse(budget)); }
@@ -112,7 +112,7 @@ pith_code pith_evict(pith_session * session, const char * policy, const char * b
 
 pith_code pith_evict_for_questions(pith_session * session, const int32_t * questions, size_t n_questions, const char * policy,
                                    const char * budget) {
-    return guarded([&]() -> Status {
+    return alone(session, [&]() -> Status {
         if (session == nullptr || policy == nullptr || budget == nullptr || (questions == nullptr && n_questions > 0)) {
             return missing("session, questions, policy or budget");
         }
@@ -131,7 +131,7 @@ pith_code pith_repair(pith_session * session, const int32_t * question, size_t n
 
 pith_code pith_lane_positions(const pith_session * session, int32_t layer, int32_t kv_head, const int32_t ** positions,
                               size_t * n) {
-    return guarded([&]() -> Status {
+    return from_hooks_too(session, [&]() -> Status {
         if (session == nullptr || positions == nullptr || n == nullptr) { return missing("session, positions or n"); }
         const pith::Session & s = session->session;
         PITH_RETURN_IF_ERROR(check_lane(layer, kv_head, s.n_layers(), s.n_kv_heads()));
@@ -143,7 +143,7 @@ pith_code pith_lane_positions(const pith_session * session, int32_t layer, int32
 }
 
 pith_code pith_session_snapshot(pith_session * session, pith_snapshot ** snapshot) {
-    return guarded([&]() -> Status {
+    return alone(session, [&]() -> Status {
         if (session == nullptr || snapshot == nullptr) { return missing(session == nullptr ? "session" : "snapshot"); }
         *snapshot = nullptr;
         PITH_ASSIGN_OR_RETURN(auto state, session->session.snapshot());
@@ -153,7 +153,7 @@ pith_code pith_session_snapshot(pith_session * session, pith_snapshot ** snapsho
 }
 
 pith_code pith_session_restore(pith_session * session, pith_snapshot * snapshot) {
-    return guarded([&]() -> Status {
+    return alone(session, [&]() -> Status {
         if (session == nullptr || snapshot == nullptr) { return missing(session == nullptr ? "session" : "snapshot"); }
         return session->session.restore(snapshot->state);
     });
@@ -164,7 +164,7 @@ void pith_snapshot_free(pith_snapshot * snapshot) {
 }
 
 pith_code pith_session_save(const pith_session * session, const char * path) {
-    return guarded([&]() -> Status {
+    return from_hooks_too(session, [&]() -> Status {
         if (session == nullptr || path == nullptr) { return missing(session == nullptr ? "session" : "path"); }
         return session->session.save(path);
     });
@@ -209,21 +209,21 @@ void pith_session_file_free(pith_session_file * file) {
 }
 
 pith_code pith_session_load(pith_session * session, const char * path) {
-    return guarded([&]() -> Status {
+    return alone(session, [&]() -> Status {
         if (session == nullptr || path == nullptr) { return missing(session == nullptr ? "session" : "path"); }
         return session->session.load(path);
     });
 }
 
 pith_code pith_session_tokens(const pith_session * session, int32_t * tokens, size_t * n_tokens) {
-    return guarded([&]() -> Status {
+    return from_hooks_too(session, [&]() -> Status {
         if (session == nullptr || n_tokens == nullptr) { return missing(session == nullptr ? "session" : "n_tokens"); }
         return copy_out(session->session.tokens(), tokens, n_tokens);
     });
 }
 
 pith_code pith_get_ledger(const pith_session * session, struct pith_ledger * ledger) {
-    return guarded([&]() -> Status {
+    return from_hooks_too(session, [&]() -> Status {
         if (session == nullptr || ledger == nullptr) { return missing(session == nullptr ? "session" : "ledger"); }
         return give(ledger_of(session->session.ledger()), ledger);
     });

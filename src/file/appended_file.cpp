@@ -13,7 +13,7 @@
 namespace pith {
 
 Result<AppendedFile> AppendedFile::open(const std::string & path) {
-    AppendedFile file(path, ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    AppendedFile file(path, ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     if (file.file_ < 0) { return file.failure(); }
     return file;
 }

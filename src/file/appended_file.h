@@ -15,7 +15,8 @@ namespace pith {
 
 class AppendedFile {
 public:
-    // Made where it is not there. Errors: kIo, here and below: "'PATH' cannot be written: No space left on device".
+    // Made where it is not there, for its owner alone (mode 0600). Errors: kIo, here and below: "'PATH' cannot be written: No
+    // space left on device".
     static Result<AppendedFile> open(const std::string & path);
 
     // Whether nobody else who asks has it open. Where the file system has no locks: true.

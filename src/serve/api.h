@@ -135,9 +135,12 @@ private:
 
     struct Prompt {
         std::vector<int32_t> tokens;
+        int64_t n_over = 0;         // above 0: it has about so many tokens, more than the context, and none is here
         int n_system = 0;           // the first so many are the system prompt's
         std::vector<int32_t> ends;  // of the last messages, and of a document: behind so many tokens other prompts may part
         AnswerForm form;            // what the answer may hold beside what is said
+
+        int64_t n_tokens() const { return n_over > 0 ? n_over : static_cast<int64_t>(tokens.size()); }
     };
     struct Conversation {  // as the template gets it
         std::vector<ChatMessage> messages;

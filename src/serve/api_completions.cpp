@@ -1,5 +1,6 @@
 // api_completions.cpp - from a body to jobs, and from their events to a reply. Stage: serve.
 #include <algorithm>
+#include <array>
 
 #include "core/log_once.h"
 #include "core/text.h"
@@ -7,6 +8,7 @@
 #include "policy/tolerance.h"
 #include "serve/api.h"
 #include "serve/completion_stream.h"
+#include "serve/prompt_length.h"
 #include "serve/shapes/fields.h"
 #include "text/grammar_choice.h"
 #include "text/lost_messages.h"
@@ -214,8 +216,14 @@ Result<std::string> Api::whole_prompt_text(Conversation & chat, bool plain) cons
 Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
     PITH_ASSIGN_OR_RETURN(Conversation chat, conversation_of(asked));
     const std::vector<ChatMessage> & messages = chat.messages;
-    PITH_ASSIGN_OR_RETURN(const std::string text, whole_prompt_text(chat, /*plain=*/true));
     Prompt prompt;
+    std::vector<std::string_view> said;
+    for (const ChatMessage & message : messages) { said.emplace_back(message.content); }
+    prompt.n_over = tokens_over_context(tokenizer_, said, options_.n_context);
+    if (prompt.n_over > 0) { return prompt; }
+    PITH_ASSIGN_OR_RETURN(const std::string text, whole_prompt_text(chat, /*plain=*/true));
+    prompt.n_over = tokens_over_context(tokenizer_, std::array{std::string_view(text)}, options_.n_context);
+    if (prompt.n_over > 0) { return prompt; }
     PITH_ASSIGN_OR_RETURN(prompt.tokens, encode_cut(tokenizer_, text, /*add_special=*/true));
     if (options_.caches) {
         prompt.ends = last_message_ends(tokenizer_, prompt.tokens);
@@ -314,13 +322,15 @@ Result<ApiReply> Api::text(const ApiRequest & request) {
     PITH_ASSIGN_OR_RETURN(TextRequest asked, parse_text_request(body, options_.defaults, tokenizer_));
     std::vector<Prompt> prompts;
     for (TextPrompt & one : asked.prompts) {
+        Prompt & prompt = prompts.emplace_back();
         if (auto * tokens = std::get_if<std::vector<int32_t>>(&one)) {
-            prompts.push_back({std::move(*tokens), 0, {}, {}});
+            prompt.tokens = std::move(*tokens);
             continue;
         }
-        PITH_ASSIGN_OR_RETURN(auto tokens,
-                              tokenizer_.encode(std::get<std::string>(one), /*add_special=*/true, /*parse_special=*/true));
-        prompts.push_back({std::move(tokens), 0, {}, {}});
+        const std::string & text = std::get<std::string>(one);
+        prompt.n_over = tokens_over_context(tokenizer_, std::array{std::string_view(text)}, options_.n_context);
+        if (prompt.n_over > 0) { break; }  // it is refused
+        PITH_ASSIGN_OR_RETURN(prompt.tokens, tokenizer_.encode(text, /*add_special=*/true, /*parse_special=*/true));
     }
     return complete(request, CompletionShape::Kind::kText, prompts, asked.options);
 }
@@ -331,7 +341,7 @@ std::variant<Begun, ApiError> Api::begin(const ApiRequest & request, const std::
     Begun begun;
     std::vector<Job> jobs;
     for (const Prompt & prompt : prompts) {
-        const auto n = static_cast<int64_t>(prompt.tokens.size());
+        const int64_t n = prompt.n_tokens();
         if (n == 0) { return invalid_request("the prompt is empty, and this model begins with no token of its own"); }
         if (n >= options_.n_context) { return too_long(n, options_.n_context); }
         auto job = job_of(prompt, options);

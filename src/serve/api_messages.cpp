@@ -10,7 +10,7 @@ Result<ApiReply> Api::messages(const ApiRequest & request) {
     if (const auto error = refused_thread(body)) { return reply_of(*error); }
     PITH_ASSIGN_OR_RETURN(ChatRequest asked, parse_messages_request(body, options_.defaults, tokenizer_));
     PITH_ASSIGN_OR_RETURN(Prompt prompt, chat_prompt(asked));
-    const auto n_prompt = std::ssize(prompt.tokens);
+    const auto n_prompt = prompt.n_tokens();
     auto begun = begin(request, {std::move(prompt)}, asked.options);
     if (const auto * error = std::get_if<ApiError>(&begun)) { return reply_of(*error); }
     auto & pending = std::get<Begun>(begun).answers;
@@ -31,7 +31,7 @@ Result<ApiReply> Api::count_tokens(const ApiRequest & request) const {
     PITH_ASSIGN_OR_RETURN(ChatRequest asked, parse_count_request(body));
     PITH_ASSIGN_OR_RETURN(const Prompt prompt, chat_prompt(asked));
     ApiReply reply;
-    reply.body = dump({{"input_tokens", prompt.tokens.size()}});
+    reply.body = dump({{"input_tokens", prompt.n_tokens()}});
     return reply;
 }
 

@@ -54,7 +54,7 @@ Result<ApiReply> Api::count_input_tokens(const ApiRequest & request) const {
     PITH_ASSIGN_OR_RETURN(ResponsesRequest asked, parse_responses_request(body, options_.defaults, tokenizer_));
     PITH_ASSIGN_OR_RETURN(const Prompt prompt, chat_prompt(asked.chat));
     ApiReply reply;
-    reply.body = dump({{"object", "response.input_tokens"}, {"input_tokens", prompt.tokens.size()}});
+    reply.body = dump({{"object", "response.input_tokens"}, {"input_tokens", prompt.n_tokens()}});
     return reply;
 }
 

@@ -414,6 +414,85 @@ TEST_F(CInterface, AnEngineAnswersAsSessionsDo) {
     pith_engine_free(engine);
 }
 
+// What a callback, and another thread, are told while a call is in the handle.
+struct Meanwhile {
+    pith_session * session = nullptr;
+    pith_engine * engine = nullptr;
+    bool looked = false;
+    std::vector<pith_code> codes;
+    std::vector<std::string> lines;
+
+    void say(pith_code code) {
+        codes.push_back(code);
+        lines.emplace_back(pith_error());
+    }
+    static bool in_session(int64_t /*n_done*/, int64_t /*n_total*/, void * user) {
+        auto & all = *static_cast<Meanwhile *>(user);
+        if (!all.codes.empty()) { return true; }
+        pith_ledger ledger{};
+        ledger.size = sizeof ledger;
+        all.looked = pith_get_ledger(all.session, &ledger) == PITH_OK;
+        all.say(pith_append(all.session, 1));
+        all.say(pith_session_free(all.session));
+        std::thread other([&all, &ledger] {
+            int32_t token = 0;
+            all.say(pith_decode(all.session, &token));
+            all.say(pith_get_ledger(all.session, &ledger));
+            all.say(pith_session_free(all.session));
+        });
+        other.join();
+        return true;
+    }
+    static bool in_engine(int32_t /*token*/, void * user) {
+        auto & all = *static_cast<Meanwhile *>(user);
+        bool more = false;
+        all.say(pith_engine_step(all.engine, &more));
+        all.say(pith_engine_free(all.engine));
+        std::thread other([&all, &more] { all.say(pith_engine_step(all.engine, &more)); });
+        other.join();
+        return false;
+    }
+    void expect_refused(size_t n_of_callback, size_t n_of_other) const {
+        ASSERT_EQ(codes.size(), n_of_callback + n_of_other);
+        for (size_t i = 0; i < codes.size(); ++i) {
+            EXPECT_EQ(codes[i], PITH_INVALID_ARGUMENT) << i;
+            const char * why = i < n_of_callback ? "a callback of its call" : "another thread";
+            EXPECT_NE(lines[i].find(why), std::string::npos) << i << ": " << lines[i];
+        }
+    }
+};
+
+TEST_F(CInterface, ASessionThatACallIsInRefusesAnother) {
+    const SessionHandle session = open(options_of("snapkv:window=8", "24", "chunked"));
+    Meanwhile all{.session = session.get()};
+    pith_run_options run;
+    pith_run_options_init(&run, sizeof run);
+    run.progress = Meanwhile::in_session;
+    run.user = &all;
+    ASSERT_EQ(pith_prefill(session.get(), context_.data(), context_.size(), &run), PITH_OK) << pith_error();
+    EXPECT_TRUE(all.looked);
+    all.expect_refused(2, 3);
+    EXPECT_EQ(pith_n_tokens(session.get()), kContext);
+    EXPECT_EQ(pith_append(session.get(), 1), PITH_OK) << "the call has ended";
+}
+
+TEST_F(CInterface, AnEngineThatACallIsInRefusesAnother) {
+    Meanwhile all;
+    ASSERT_EQ(pith_engine_new(model_.get(), nullptr, &all.engine), PITH_OK) << pith_error();
+    pith_request request;
+    pith_request_init(&request, sizeof request);
+    request.tokens = context_.data();
+    request.n_tokens = context_.size();
+    request.on_token = Meanwhile::in_engine;
+    request.user = &all;
+    int64_t id = 0;
+    ASSERT_EQ(pith_engine_submit(all.engine, &request, &id), PITH_OK) << pith_error();
+    ASSERT_EQ(pith_engine_run(all.engine, nullptr, nullptr), PITH_OK) << pith_error();
+    all.expect_refused(2, 1);
+    EXPECT_EQ(pith_engine_state(all.engine, id), PITH_REQUEST_DONE);
+    EXPECT_EQ(pith_engine_free(all.engine), PITH_OK);
+}
+
 // What a hook throws does not leave the library; and a request of an older caller is taken as far as it goes.
 TEST_F(CInterface, ARequestWhoseHookThrowsFailsAlone) {
     pith_engine * engine = nullptr;

@@ -234,6 +234,29 @@ class Python(unittest.TestCase):
             self.model.engine(ceiling="1024")
         self.assertIn("1024", str(refused.exception))
 
+    def test_what_a_call_is_in_is_not_closed(self):
+        session, engine = self.model.session(prefill="chunked", chunk=8), self.model.engine(n_threads=1)
+        refused = []
+
+        def close(handle):
+            try:
+                handle.close()
+            except pith.Error as error:
+                refused.append(str(error))
+            return True
+
+        session.prefill(self.context, progress=lambda n_done, n_total: close(session) if n_done == 16 else True)
+        self.assertEqual(session.n_tokens(), N_CONTEXT)
+        other = threading.Thread(target=close, args=(session,))
+        session.prefill(self.context, progress=lambda n_done, n_total: other.is_alive() or n_done != 16 or (other.start(), other.join()))
+        engine.submit(self.context, max_tokens=1, on_token=lambda token: close(engine))
+        engine.run()
+        self.assertEqual(len(refused), 3)
+        for line in refused:
+            self.assertIn("in use", line)
+        session.close()
+        engine.close()
+
     def test_an_interrupt_ends_a_prefill_in_the_middle_and_the_session_is_as_before(self):
         session, twin = (self.model.session(policy=POLICY, budget=str(BUDGET), prefill="chunked", chunk=8) for _ in range(2))
 

@@ -207,6 +207,36 @@ TEST_F(Turns, WhatMemoryAllowsHoldsTheWayBackToo) {
     for (int i = 0; i < 4; ++i) { EXPECT_TRUE(*conversation->undo()) << i; }
 }
 
+// Each turn evicts, and may be taken back: what that needs lies in files.
+TEST_F(Turns, ABudgetInBytesHoldsTheWayBackToo) {
+    constexpr size_t kBytes = 600'000;
+    const auto open = [&] {
+        ConversationOptions options;
+        options.session.policy = "snapkv:window=8";
+        options.session.budget = Budget(BudgetKind::kBytes, kBytes);
+        options.session.chunk = 16;
+        options.session.n_threads = 1;
+        options.sampler.temperature = 0;
+        options.n_predict = 40;
+        auto conversation = Conversation::open(model_, tokenizer_, options);
+        EXPECT_TRUE(conversation.ok()) << conversation.status().message();
+        return std::move(*conversation);
+    };
+    Conversation plain = open();
+    Conversation undone = open();
+    std::string message = "The hill is far away and the road is wide.";
+    for (int i = 0; i < 5; ++i) { message += " " + message.substr(0, 120); }
+    for (int i = 0; i < 6; ++i) {
+        if (i < 3) { EXPECT_EQ(say(plain, message), say(undone, message)); }
+        if (i >= 3) { say(undone, message); }
+        EXPECT_LE(undone.session().ledger().kv_allocated_bytes, kBytes) << "turn " << i;
+        EXPECT_LE(undone.session().ledger().kv_peak_bytes, kBytes) << "turn " << i;
+    }
+    EXPECT_GT(undone.session().ledger().n_evictions, 6);
+    for (int i = 0; i < 3; ++i) { ASSERT_TRUE(*undone.undo()); }
+    expect_same(plain, undone);
+}
+
 TEST_F(Turns, ABudgetThatCannotHoldTheSystemPromptIsRefusedAtOnce) {
     std::string system = "You are brief.";
     for (int i = 0; i < 20; ++i) { system += " The river is long."; }

@@ -51,6 +51,62 @@ TEST_F(Serve, TakesWhatLlamaServerDoesOfTemplatesThoughtsAndThePage) {
     expect_error(run_pith({"serve", "-m", kModel, "--port", "0", "--reasoning-format", "loud"}), 2, {"loud"});
 }
 
+// A client's system prompt and tools, read before anybody asks: another conversation that begins with them goes on from there,
+// also in a server that was started behind one that was killed.
+TEST_F(Serve, ReadsFirstWhatClientsBeginWith) {
+    const TempFolder folder;
+    std::string rules = "You write code.";
+    for (int i = 0; i < 40; ++i) { rules += " Rule " + std::to_string(i) + ": read a file before you change it."; }
+    const Json tools =
+        Json::array({{{"type", "function"},
+                      {"function",
+                       {{"name", "read_file"},
+                        {"description", "Reads a file."},
+                        {"parameters", {{"type", "object"}, {"properties", {{"path", {{"type", "string"}}}}}}}}}}});
+    const auto body_of = [&](const std::string & asked) {
+        return Json{{"messages", {{{"role", "system"}, {"content", rules}}, {{"role", "user"}, {"content", asked}}}},
+                    {"tools", tools},
+                    {"max_tokens", 4},
+                    {"temperature", 0}};
+    };
+    const std::string request = folder.file("agent.json");
+    std::ofstream(request) << body_of("Hello").dump();
+    const std::vector<std::string> words = {"-m", kModel,        "--chat-template",     "chatml", "--chunk",
+                                            "32", "--cache-dir", folder.file("states"), "-c",     "4096"};
+    const auto cached = [&](const ServeProcess & server) {
+        const Json usage = post(server.port(), "/v1/chat/completions", body_of("What is in main.cpp?")).json()["usage"];
+        return std::pair(usage["prompt_tokens_details"]["cached_tokens"].get<int>(), usage["prompt_tokens"].get<int>());
+    };
+    const auto with = [&](std::vector<std::string> more) {
+        std::vector<std::string> all = words;
+        all.insert(all.end(), more.begin(), more.end());
+        return serve_command(all);
+    };
+    { const ServeProcess killed(with({"--read-first", request})); }
+    const ServeProcess again(with({}));
+    const auto [n_cached, n_prompt] = cached(again);
+    EXPECT_GT(n_cached, 0);
+    EXPECT_LT(n_prompt - n_cached, 32 + 64) << "a chunk, and what is asked";
+    expect_error(run_pith({"serve", "-m", kModel, "--port", "0", "--read-first", folder.file("none.json")}), 1, {"none.json"});
+    const std::string bad = folder.file("bad.json");
+    std::ofstream(bad) << R"({"messages": 5})";
+    expect_error(run_pith({"serve", "-m", kModel, "--port", "0", "--read-first", bad}), 1, {"bad.json", "messages"});
+    expect_error(run_pith({"serve", "-m", kModel, "--read-first", bad, "--cache-ram", "0"}), 2, {"--cache-dir"});
+}
+
+TEST_F(Serve, TakesLlamaServersFlags) {
+    const ServeProcess server(
+        serve_command({"-m", kModel, "--ignore-eos", "-r", ",", "--cache-prompt", "--ui", "-c", "64", "--no-agent"}));
+    const Json json = post(server.port(), "/v1/completions", {{"prompt", "One, two, three"}, {"temperature", 0}}).json();
+    const std::string said = json["choices"][0]["text"];
+    EXPECT_EQ(said.find(','), std::string::npos) << said;
+    const Json all =
+        post(server.port(), "/v1/completions", {{"prompt", "One"}, {"temperature", 0}, {"stop", Json::array()}}).json();
+    EXPECT_EQ(all["choices"][0]["finish_reason"], "length") << "the request's own stop texts count, and no end does";
+    expect_error(run_pith({"serve", "-m", kModel, "--slot-save-path", "x"}), 2, {"--slot-save-path", "--cache-dir"});
+    expect_error(run_pith({"serve", "-m", kModel, "--models-dir", "x"}), 2, {"--models-dir", "one model"});
+}
+
 TEST_F(Serve, FinishesWhatRunsBeforeItEnds) {
     ServeProcess server(serve_command({"-m", kModel}));
     const Json body = {

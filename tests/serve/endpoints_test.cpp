@@ -1,4 +1,5 @@
 // endpoints_test.cpp - every endpoint, every error, keys, limits.
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "serve/prompt_length.h"
 #include "serve/serving.h"
 
 namespace pith::testing::endpoints_test {
@@ -403,6 +405,47 @@ TEST_F(Endpoints, RefuseAPromptLongerThanTheContext) {
     const Json json = serving.text({{"prompt", "the sky"}, {"ignore_eos", true}}).json();
     EXPECT_EQ(json["usage"]["total_tokens"], 64);
     EXPECT_EQ(json["choices"][0]["finish_reason"], "length");
+}
+
+// Megabytes are not tokenised to find out that they are too much: the beginning is, and says what the rest is likely to have.
+TEST_F(Endpoints, RefuseAPromptFarOverTheContextByItsBeginning) {
+    ServingOptions options;
+    options.api.n_context = 64;
+    const Serving serving(options);
+    std::string text;
+    while (text.size() < 70'000) { text += "the sky "; }
+    while (text.size() < 4'000'000) { text += "x9q7!zk "; }  // many more tokens to a byte
+    const std::array<std::string_view, 1> texts{text};
+    const int64_t expected = serve::tokens_over_context(served_tokenizer(), texts, 64);
+    const auto all = served_tokenizer().encode(text, true, true);
+    ASSERT_TRUE(all.ok());
+    ASSERT_GT(expected, 64);
+    ASSERT_LT(expected, std::ssize(*all)) << "the end has been read, too";
+    const Json messages = said_by(text);
+    for (const auto & [path, body] :
+         std::vector<std::pair<std::string, Json>>{{"/v1/completions", {{"prompt", text}}},
+                                                   {"/v1/chat/completions", {{"messages", messages}}},
+                                                   {"/v1/messages", {{"messages", messages}, {"max_tokens", 1}}},
+                                                   {"/v1/responses", {{"input", text}}}}) {
+        const HttpAnswer answer = post(serving.port(), path, body);
+        EXPECT_EQ(answer.status, 400) << path;
+        const std::string message = answer.json()["error"]["message"];
+        const std::string words = "request (" + std::to_string(expected) + " tokens) exceeds the available context size";
+        EXPECT_NE(message.find(words), std::string::npos) << path << ": " << message;
+    }
+    const HttpAnswer counted = post(serving.port(), "/v1/messages/count_tokens", {{"messages", messages}});
+    EXPECT_EQ(counted.json()["input_tokens"], expected);
+}
+
+TEST_F(Endpoints, TextsThatMayFitAreCountedAsAWhole) {
+    std::string text;
+    while (text.size() < 70'000) { text += "the sky "; }
+    const std::array<std::string_view, 1> texts{text};
+    EXPECT_EQ(serve::tokens_over_context(served_tokenizer(), texts, 558), 0) << "eight bytes a token, and a piece";
+    EXPECT_GT(serve::tokens_over_context(served_tokenizer(), texts, 557), 557);
+    const std::string bad(500'000, '\xFF');
+    const std::array<std::string_view, 1> no_text{bad};
+    EXPECT_EQ(serve::tokens_over_context(served_tokenizer(), no_text, 100), 0) << "whoever reads it says what is wrong";
 }
 
 TEST_F(Endpoints, WantAKeyWhereOneIsSet) {

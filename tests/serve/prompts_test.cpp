@@ -314,7 +314,7 @@ TEST_F(Completions, EndAtOnceWhereTheServerCutsThem) {
     EXPECT_EQ(serving.text({{"prompt", kPrompt}, {"max_tokens", 2}}).status, 503);
 }
 
-// Under a ceiling that fits the long answer alone.
+// Under a ceiling that fits the long answer alone: one of the same priority runs beside it as long as there is room.
 TEST_F(Completions, ComeInTheOrderOfTheirPriorities) {
     const Json slow = {
         {"prompt", kPrompt}, {"max_tokens", 1500}, {"temperature", 0}, {"ignore_eos", true}, {"kv_policy", "full"}};
@@ -342,7 +342,7 @@ TEST_F(Completions, ComeInTheOrderOfTheirPriorities) {
         while (!is_slow_done && serving->generator().state().n_running == 0) { std::this_thread::yield(); }
         urgent["priority"] = priority;
         EXPECT_EQ(serving->text(urgent).json()["choices"], urgent_alone["choices"]);
-        EXPECT_EQ(is_slow_done, priority == 0) << "priority " << priority;
+        if (priority < 0) { EXPECT_FALSE(is_slow_done); }
         first.join();
     }
     // A deadline holds while it is set aside, too: what it has said is the answer.

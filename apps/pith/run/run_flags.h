@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "app/run/reverse_prompt.h"
 #include "common/flags/chat_template_flags.h"
 #include "common/flags/engine_flags.h"
+#include "common/flags/reverse_prompt.h"
 #include "common/flags/sampler_flags.h"
 #include "pith/batch_engine.h"
 #include "text/prompt.h"

@@ -8,6 +8,7 @@
 #include <memory>
 #include <thread>
 
+#include "app/serve/read_first.h"
 #include "app/serve/serve_flags.h"
 #include "app/shell/commands.h"
 #include "cache/page_memory.h"
@@ -91,6 +92,8 @@ int serve_command(ServeFlags flags, bool is_verbose) {
     if (!sampler.ok()) { return fail_usage(sampler.status()); }
     const auto generator_options = flags.generator_options(*options);
     if (!generator_options.ok()) { return fail_usage(generator_options.status()); }
+    const auto stop = flags.reverse_prompts.read(/*escape=*/true);
+    if (!stop.ok()) { return fail_usage(stop.status()); }
     const auto keys = flags.read_keys();
     if (!keys.ok()) { return fail_or_usage(keys.status()); }
 
@@ -112,6 +115,8 @@ int serve_command(ServeFlags flags, bool is_verbose) {
     api_options.n_context = options->max_context > 0 ? options->max_context : model->info().n_ctx_train;
     api_options.defaults.sampler = *sampler;
     api_options.defaults.max_tokens = flags.n_predict;
+    api_options.defaults.stop = *stop;
+    api_options.defaults.ignore_eos = flags.ignore_eos;
     api_options.defaults.tells_reasoning = flags.chat_template.reasoning_format != "none";
     api_options.defaults.hides_reasoning = flags.chat_template.hides_reasoning();
     api_options.chat = flags.chat_template.options();
@@ -136,6 +141,7 @@ int serve_command(ServeFlags flags, bool is_verbose) {
     const auto generator = serve::Generator::start(*model, *tokenizer, *generator_options);
     if (!generator.ok()) { return fail(generator.status()); }
     serve::Api api(*model, *tokenizer, **generator, std::move(api_options));
+    if (const Status read = read_first(api, flags.read_first, *keys); !read.ok()) { return fail(read); }
     serve::HttpOptions http = flags.http;
     http.write_timeout_s = http.receive_timeout_s;
     http.most_body_bytes = static_cast<size_t>(flags.most_body_mib) << 20U;

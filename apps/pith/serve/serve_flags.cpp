@@ -37,6 +37,13 @@ void ServeFlags::add_to(CLI::App & command) {
     known(option("--cache-ram"), cache_ram_mib)->capture_default_str();
     command.add_flag("--share-prefix", share_prefix, "States are found whatever the API key (default: by the same key alone)")
         ->group("Serving");
+    command
+        .add_option(
+            "--read-first", read_first,
+            "Files, each the body of a chat completion: their prompts are read before the server listens, so that clients "
+            "whose requests begin like them (system prompt, tools) need not wait for it; may be repeated")
+        ->allow_extra_args(false)
+        ->group("Serving");
     known(option("--parallel"), parallel, "Answers at a time at most (-np); 0: as many as fit under the ceiling")
         ->capture_default_str();
     serving("--max-waiting", most_waiting, "Requests in line at most; one more is told to come again (429)");
@@ -67,6 +74,8 @@ void ServeFlags::add_to(CLI::App & command) {
         ->group("Serving");
     add(command, option("--n-predict"), n_predict, "Tokens of an answer that gives no limit; -1: until the model ends")
         ->capture_default_str();
+    command.add_flag("--ignore-eos", ignore_eos, "Answers go on where the model would end, unless a request says otherwise");
+    reverse_prompts.add_to(command);
     chat_template.add_template_to(command);
     add(command, option("--chat-template-kwargs"), chat_template.variables);
     const auto one_of = [&](const OptionRow & row, std::string & value, const std::string & more, const std::string & help) {
@@ -88,6 +97,10 @@ Status ServeFlags::check() const {
     PITH_RETURN_IF_ERROR(check_at_least("--n-predict", n_predict, -1));
     PITH_RETURN_IF_ERROR(check_at_least("--parallel", parallel, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--cache-ram", cache_ram_mib, -1));
+    if (!read_first.empty() && cache_ram_mib == 0 && cache_dir.empty()) {
+        return {ErrorCode::kInvalidArgument,
+                "--read-first reads for --cache-dir or --cache-ram, and there is neither: give one"};
+    }
     PITH_RETURN_IF_ERROR(check_at_least("--max-waiting", most_waiting, 1));
     PITH_RETURN_IF_ERROR(check_at_least("--timeout", http.receive_timeout_s, 1));
     if (!(request_timeout_s >= 0)) {

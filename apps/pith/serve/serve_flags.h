@@ -7,6 +7,7 @@
 
 #include "common/flags/chat_template_flags.h"
 #include "common/flags/engine_flags.h"
+#include "common/flags/reverse_prompt.h"
 #include "common/flags/sampler_flags.h"
 #include "serve/api.h"
 #include "serve/generator.h"
@@ -19,6 +20,7 @@ struct ServeFlags {
     SessionFlags session;
     SamplerFlags sampler;
     ChatTemplateFlags chat_template;
+    ReversePromptFlags reverse_prompts;
     serve::HttpOptions http;
     std::string alias;
     std::vector<std::string> api_keys;  // each may hold several, between commas
@@ -38,6 +40,8 @@ struct ServeFlags {
     bool no_page = false;
     bool no_pin_system = false;
     bool priorities = false;
+    bool ignore_eos = false;
+    std::vector<std::string> read_first;  // files of requests' bodies
 
     void add_to(CLI::App & command);
     // Errors: kInvalidArgument: flags that make no sense.

@@ -131,11 +131,11 @@ Result<int64_t> Engine::submit(Request request) {
             job->prepare(impl_->model, impl_->options, impl_->execution, base, impl_->store.get(), how_to_hold));
         const size_t ceiling = impl_->ledger.ceiling_bytes;
         const size_t of_base = base == nullptr ? 0 : base->reserved_bytes() + base->bytes_aside();
-        if (ceiling > 0 && job->reserved_bytes() + of_base > ceiling) {
+        if (ceiling > 0 && job->most_bytes() + of_base > ceiling) {
             const auto bytes = [](size_t n) { return with_commas(static_cast<int64_t>(n)); };
             const bool chooses = base == nullptr || job->request().evict;  // a budget
             return {ErrorCode::kBudget,
-                    "the request may come to need " + bytes(job->reserved_bytes()) + " bytes of KV cache" +
+                    "the request may come to need " + bytes(job->most_bytes()) + " bytes of KV cache" +
                         (base == nullptr ? "" : " beside the " + bytes(of_base) + " of request " + std::to_string(after)) +
                         ", and the ceiling for all is " + bytes(ceiling) + ": give it " +
                         (chooses ? "a smaller " + item::kBudget + " or " + item::kChunk : "fewer tokens") +

@@ -71,16 +71,17 @@ bool Engine::Impl::make_files(size_t n) {
     return true;
 }
 
-// What it wants beside what the others have.
+// What it wants beside what the others have: to begin, or to go on.
 size_t Engine::Impl::wanted_bytes(const EngineJob & job) const {
     const EngineJob * base = job.state() == RequestState::kWaiting ? base_of(job) : nullptr;
-    return job.reserved_bytes() + (base == nullptr ? 0 : base->bytes_aside());
+    const size_t own = job.lacks_room() ? job.bytes_with_more_room() : job.reserved_bytes();
+    return own + (base == nullptr ? 0 : base->bytes_aside());
 }
 
 // Idle states in memory are in nobody's way: they go when the room is taken (make_space()).
 bool Engine::Impl::has_memory(const EngineJob & job, std::span<EngineJob * const> without) const {
     if (!has_files(job, without)) { return false; }
-    size_t reserved = reserved_bytes() + claims.bytes;
+    size_t reserved = reserved_bytes() + claims.bytes - (job.running() ? job.reserved_bytes() : 0);
     for (const EngineJob * one : without) { reserved -= one->reserved_bytes(); }
     return fits(reserved + wanted_bytes(job));
 }

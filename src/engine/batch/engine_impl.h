@@ -2,6 +2,7 @@
 //
 //   engine.cpp            what users call
 //   engine_admission.cpp  who has room, who makes it, and who begins
+//   engine_growth.cpp     answers that need more room than they have reserved
 //   engine_steps.cpp      one step of all that run
 #pragma once
 
@@ -93,6 +94,11 @@ struct Engine::Impl {
     };
     Alike alike(const EngineJob & job, int64_t n_tokens) const;
     static bool pays_off(const EngineJob & job, size_t base, size_t behind, size_t n_alike);
+
+    // growth
+    void let_answers_go_on();
+    Status find_room_to_go_on(EngineJob & job);
+    std::vector<EngineJob *> who_may_run() const;
 
     // a step
     void run_pieces(std::span<const StepPiece> plan, std::span<EngineJob * const> candidates);

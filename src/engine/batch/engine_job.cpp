@@ -82,6 +82,7 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
     if (!request_.questions.empty()) { PITH_RETURN_IF_ERROR(check_tokens(*session_->file, request_.questions)); }
     const auto n = static_cast<int64_t>(request_.tokens.size());
     session_->seq.disposable = true;
+    n_room_ = request_.max_tokens;
     if (base != nullptr) {
         session_->known_heads = base->session_->known_heads;
         RunPlan plan = *base->session_->seq.plan;
@@ -101,15 +102,14 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
     session_->ledger.budget_entries = plan.budget_at(n);  // to whoever asks while it waits
     session_->ledger.most_entries = plan.most_at(n);
     reads_layers_ = plan.one_shot;
-    bytes_alone_ = most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n + n_observers,
-                                                             request_.max_tokens)) +
-                   ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers + plan.n_reread);
-    reserved_bytes_ = bytes_alone_;
+    // What is kept is to be whole when others go on from it; any other answer reserves as it goes on.
+    if (!request_.keep) { n_room_ = std::min<int64_t>(n_room_, kAnswerRoom); }
     if (states != nullptr && request_.use_cache && request_.n_question == 0) {
         scope_ = states->scope_of(*session_, plan, request_.cache_name);
     }
     // The plan is this one when the prompt's turn has come, whatever memory is left then: it is what has been reserved for.
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
+    reserved_bytes_ = bytes_alone_ = most_alone(n_room_);
     if (scope_) {
         states_ = states;
         how_to_hold_ = std::move(how_to_hold);
@@ -368,7 +368,7 @@ Status EngineJob::set_aside(const std::string & folder) {
         PITH_ASSIGN_OR_RETURN(aside_, SequenceAside::take(*session_, folder));
         extent_ = before;
         if (kept()) { return {}; }
-        let_go_of_shared_state();  // it comes back with entries of its own
+        reserve_all();  // it comes back with entries of its own, to stay
         state_ = RequestState::kSetAside;
         return {};
     });

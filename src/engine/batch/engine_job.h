@@ -1,8 +1,10 @@
 // engine_job.h - one request's life in an engine: waiting, reading its prompt, answering, set aside, ended. Stage: engine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -51,9 +53,17 @@ public:
     bool running() const { return state_ == RequestState::kReading || state_ == RequestState::kAnswering; }
     bool ended() const { return state_ >= RequestState::kDone; }
     bool kept() const { return state_ == RequestState::kDone && session_ != nullptr; }  // what others may go on from
-    // What it may come to take, or, kept, takes: beside a base that it goes on from, which is counted once for all.
+    // What it may come to take until its answer has n_room_ tokens, or, kept, takes: beside a base that it goes on from, which
+    // is counted once for all.
     size_t reserved_bytes() const { return kept() ? kv_bytes(false) + state_bytes(nullptr) : reserved_bytes_; }
     size_t bytes_alone() const { return bytes_alone_; }  // what that would be without one
+    // And with the whole of its answer.
+    size_t most_bytes() const { return n_room_ == request_.max_tokens ? reserved_bytes_ : most_alone(request_.max_tokens); }
+    // Its answer has come to the end of what it has reserved for: it may go on once it has taken more.
+    bool lacks_room() const { return state_ == RequestState::kAnswering && std::ssize(answer_) > n_room_; }
+    size_t bytes_with_more_room() const;
+    void take_more_room();
+    bool reserves_all() const { return n_room_ == request_.max_tokens; }
     // The same if the state that it holds, which has just been read, became a base that others go on from.
     size_t bytes_behind_own_state() const;
     bool reads_layers() const { return reads_layers_; }
@@ -127,6 +137,8 @@ public:
 
 private:
     static constexpr int64_t kForkRoom = 4096;  // cells behind lanes that others go on from: addresses alone
+    // Tokens of an answer that are reserved at a time: few answers are as long as they may be.
+    static constexpr int64_t kAnswerRoom = 256;
 
     // Of lanes that are kept, wherever they are.
     struct Extent {
@@ -144,8 +156,12 @@ private:
     void hold_state();
     void keep_what_was_read();
     int64_t room_to_fork() const;
-    size_t most_behind(const SequenceState & state, int64_t n_tokens, const RaggedCache & base, int64_t capacity) const;
-    size_t most_behind_shared() const;
+    size_t most_alone(int64_t n_answer) const;
+    size_t most_behind(const SequenceState & state, int64_t n_tokens, const RaggedCache & base, int64_t capacity,
+                       int64_t n_answer) const;
+    size_t most_behind_shared(int64_t n_answer) const;
+    int64_t next_room() const { return std::min<int64_t>(std::ssize(answer_) + kAnswerRoom, request_.max_tokens); }
+    void reserve_all();
     Status open_part();
     bool goes_on_reading();
     int64_t most_of_fork(const EngineJob & base, const RunPlan & plan) const;
@@ -186,6 +202,7 @@ private:
     bool has_token_ = false;
     int32_t pending_ = 0;  // chosen, and not fed yet
     int64_t last_step_ = -1;
+    int64_t n_room_ = 0;  // tokens of its answer that are in what it reserves
     size_t reserved_bytes_ = 0;
     size_t bytes_alone_ = 0;
     std::optional<SequenceAside> aside_;

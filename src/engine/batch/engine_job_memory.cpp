@@ -42,27 +42,57 @@ bool EngineJob::may_turn(const RunPlan & plan, int64_t next, int64_t n_added) co
 
 // Of entries of its own behind a base's. Pages at both ends of what it adds to a lane may be used in part.
 size_t EngineJob::bytes_behind(int64_t n_entries, const RunPlan & plan) const {
-    return most_bytes(session_->layout, 0) + most_bytes(session_->layout, n_entries) +
+    return pith::most_bytes(session_->layout, 0) + pith::most_bytes(session_->layout, n_entries) +
            ungoverned_bytes(session_->layout, longest_piece(plan) + plan.n_reread);
+}
+
+// At most, without a base and with so many tokens of an answer. REQUIRES: it goes on from nobody's entries.
+size_t EngineJob::most_alone(int64_t n_answer) const {
+    const RunPlan & plan = *session_->given_plan;
+    const int64_t n_observers = std::ssize(session_->observers);
+    const int64_t n_prompt = std::ssize(request_.tokens) + n_observers;
+    return pith::most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n_prompt, n_answer)) +
+           ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers + plan.n_reread);
+}
+
+size_t EngineJob::bytes_with_more_room() const {
+    return shared_ ? most_behind_shared(next_room()) : most_alone(next_room());
+}
+
+void EngineJob::take_more_room() {
+    reserved_bytes_ = bytes_with_more_room();
+    n_room_ = next_room();
+    bytes_alone_ = most_alone(n_room_);
+}
+
+// With entries of its own. One that goes on from a request's entries has done so.
+void EngineJob::reserve_all() {
+    if (n_room_ < request_.max_tokens) {
+        n_room_ = request_.max_tokens;
+        bytes_alone_ = most_alone(n_room_);
+    }
+    let_go_of_shared_state();
 }
 
 // At most, behind a state of its prompt's beginning, which lies in a base with so many cells to a lane. Where an eviction may
 // move the base's entries, it copies them: that is all that it would take alone, but for pages in front that hold what is never
 // evicted.
-size_t EngineJob::most_behind(const SequenceState & state, int64_t n_tokens, const RaggedCache & base, int64_t capacity) const {
+size_t EngineJob::most_behind(const SequenceState & state, int64_t n_tokens, const RaggedCache & base, int64_t capacity,
+                              int64_t n_answer) const {
     const RunPlan & plan = *session_->given_plan;
     const int64_t n_lanes = session_->shape().n_lanes();
-    const int64_t n_added = std::ssize(request_.tokens) - n_tokens + request_.max_tokens;
+    const size_t alone = most_alone(n_answer);
+    const int64_t n_added = std::ssize(request_.tokens) - n_tokens + n_answer;
     const int64_t longest = std::min<int64_t>(base.longest(), n_tokens);
-    if (request_.keep || longest + n_added > capacity) { return bytes_alone_; }  // it copies all of them
-    if (session_->layout.any_on_device()) { return bytes_alone_; }
-    if (may_turn(plan, n_tokens - base.shift(), n_added)) { return bytes_alone_; }
+    if (request_.keep || longest + n_added > capacity) { return alone; }  // it copies all of them
+    if (session_->layout.any_on_device()) { return alone; }
+    if (may_turn(plan, n_tokens - base.shift(), n_added)) { return alone; }
     if (may_evict(plan, {n_tokens, state.since_eviction, base.n_entries(), n_lanes, session_->seq.policy.keeps_less()},
                   n_added)) {
         const int64_t n_front = n_protected_in_front(session_->seq.policy, session_->options.pinned);
-        return bytes_alone_ - std::min(bytes_alone_, bytes_in_front(base, n_front));
+        return alone - std::min(alone, bytes_in_front(base, n_front));
     }
-    return std::min(bytes_alone_, bytes_behind(n_lanes * n_added, plan));
+    return std::min(alone, bytes_behind(n_lanes * n_added, plan));
 }
 
 // Cells behind the lanes of a state that others go on from.
@@ -72,11 +102,11 @@ int64_t EngineJob::room_to_fork() const {
 
 size_t EngineJob::bytes_behind_own_state() const {
     const Sequence & seq = session_->seq;
-    return most_behind(seq, seq.n_tokens, *seq.cache, seq.cache->longest() + room_to_fork());
+    return most_behind(seq, seq.n_tokens, *seq.cache, seq.cache->longest() + room_to_fork(), n_room_);
 }
 
-size_t EngineJob::most_behind_shared() const {
-    return most_behind(shared_->state, n_shared_, *shared_->cache, shared_->cache->capacity());
+size_t EngineJob::most_behind_shared(int64_t n_answer) const {
+    return most_behind(shared_->state, n_shared_, *shared_->cache, shared_->cache->capacity(), n_answer);
 }
 
 EngineJob::Extent EngineJob::extent() const {
@@ -122,7 +152,7 @@ void EngineJob::look_for_shared_state() {
     shared_ = std::move(found.state);
     n_shared_ = found.n_tokens;
     copies_shared_ = false;
-    reserved_bytes_ = shared_ ? most_behind_shared() : bytes_alone_;
+    reserved_bytes_ = shared_ ? most_behind_shared(n_room_) : bytes_alone_;
 }
 
 void EngineJob::let_go_of_shared_state() {
@@ -194,7 +224,7 @@ void EngineJob::hold_state() {
         if (how == Holding::kShared) {
             shared_ = std::move(state);
             n_shared_ = seq.n_tokens;
-            reserved_bytes_ = most_behind_shared();
+            reserved_bytes_ = most_behind_shared(n_room_);
         }
         states.drop_contained(*scope_, tokens);
         return {};

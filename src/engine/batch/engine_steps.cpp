@@ -126,7 +126,8 @@ bool Engine::Impl::step() {
     drop_forgotten();
     admit();
     choose_first_tokens();
-    const std::vector<EngineJob *> candidates = running();
+    let_answers_go_on();
+    const std::vector<EngineJob *> candidates = who_may_run();
     std::vector<StepCandidate> wants;
     struct Was {
         RequestState state;

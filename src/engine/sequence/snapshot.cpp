@@ -2,7 +2,8 @@
 //
 // Lanes only grow at their end between two compactions, so a snapshot is their lengths, and coming back is a cut. Before a
 // compaction moves entries, the snapshots still alive save theirs, of the layers that it is about: those with a window lose
-// entries more often than those that policies govern, and have few.
+// entries more often than those that policies govern, and have few. Under a budget in bytes, which is all that lanes may take,
+// what they save lies in files without names.
 #include <utility>
 
 #include "engine/sequence/sequence.h"
@@ -17,7 +18,7 @@ Status Sequence::save_snapshots_before_compaction(Layers which) {
         if (!snapshot || snapshot->lengths.empty()) { continue; }
         Session::Snapshot::Part & part = snapshot->part(which);
         if (part.saved || part.epoch != now) { continue; }
-        PITH_ASSIGN_OR_RETURN(part.saved, cache->save(0, snapshot->lengths, which));
+        PITH_ASSIGN_OR_RETURN(part.saved, cache->save(0, snapshot->lengths, which, aside()));
     }
     return {};
 }
@@ -31,7 +32,7 @@ Status Sequence::save_snapshots_that_restoring_breaks(const Session::Snapshot & 
         Session::Snapshot::Part & part = other->part(which);
         if (part.saved || part.epoch != now) { continue; }
         if (target.part(which).saved || other->state.n_tokens > target.state.n_tokens) {
-            PITH_ASSIGN_OR_RETURN(part.saved, cache->save(0, other->lengths, which));
+            PITH_ASSIGN_OR_RETURN(part.saved, cache->save(0, other->lengths, which, aside()));
         }
     }
     return {};

@@ -28,6 +28,7 @@ constexpr NumberField kNumbers[] = {
     {"min_p", &SamplerOptions::min_p},
     {"typical_p", &SamplerOptions::typical_p},
     {"typical", &SamplerOptions::typical_p},
+    {"typ_p", &SamplerOptions::typical_p},
     {"top_n_sigma", &SamplerOptions::top_n_sigma},
     {"xtc_probability", &SamplerOptions::xtc_probability},
     {"xtc_threshold", &SamplerOptions::xtc_threshold},

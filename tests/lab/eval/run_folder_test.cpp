@@ -82,6 +82,15 @@ TEST(RunFolder, AnswersComeBackAsTheyWere) {
 }
 
 // Whatever the byte at which the process died: all whole lines are there, the rest is gone, and what is appended next is whole.
+TEST(RunFolder, IsItsOwnersAlone) {
+    const std::string path = folder_name("private");
+    const auto folder = RunFolder::open(path, some_info(), false);
+    ASSERT_TRUE(folder.ok()) << folder.status().message();
+    using std::filesystem::perms;
+    EXPECT_EQ(std::filesystem::status(path).permissions(), perms::owner_all);
+    EXPECT_EQ(std::filesystem::status(path + "/answers.jsonl").permissions(), perms::owner_read | perms::owner_write);
+}
+
 TEST(RunFolder, AHalfWrittenLineIsDropped) {
     const std::string path = folder_name("half");
     ASSERT_TRUE((*RunFolder::open(path, some_info()))->append({some_answer(0), some_answer(1)}).ok());

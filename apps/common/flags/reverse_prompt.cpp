@@ -1,5 +1,5 @@
 // reverse_prompt.cpp - the flag.
-#include "app/run/reverse_prompt.h"
+#include "common/flags/reverse_prompt.h"
 
 #include "common/base/escapes.h"
 #include "common/options/options.h"
