@@ -157,7 +157,9 @@ Result<SessionOptions> SessionFlags::options_with(const PolicyChoice & choice, b
     PITH_RETURN_IF_ERROR(check_named_policy(options.policy, budget, has_gates));
     PITH_RETURN_IF_ERROR(cache.set(options));
     if (!cold.empty()) {
-        PITH_ASSIGN_OR_RETURN(options.cold, parse_kv_type(cold));
+        const auto type = parse_kv_type(cold);
+        if (!type.ok()) { return {ErrorCode::kInvalidArgument, "--cold is '" + cold + "': give q4_0, q8_0, bf16, f16 or f32"}; }
+        options.cold = *type;
         PITH_ASSIGN_OR_RETURN(options.cold_bytes, parse_byte_count("--cold-size", cold_size));
     }
     PITH_ASSIGN_OR_RETURN(options.prefill, parse_prefill(prefill));
