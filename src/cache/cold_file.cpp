@@ -9,13 +9,14 @@
 #include <utility>
 
 #include "cache/spill_memory.h"
+#include "core/items.h"
 
 namespace pith {
 namespace {
 
 Status failed(const char * what) {
     return {ErrorCode::kIo, std::string("cannot ") + what + " entries that were evicted, in a temporary file: " +
-                                std::strerror(errno) + "; name another folder with TMPDIR, or leave out --cold"};
+                                std::strerror(errno) + "; name another folder with TMPDIR, or leave out " + item::kCold};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ inline constexpr Item kCausalGates{"causal gates"};  // which are a kind, and tr
 inline constexpr Item kCeiling{"ceiling"};
 inline constexpr Item kChatTemplate{"chat_template"};
 inline constexpr Item kChunk{"chunk"};
+inline constexpr Item kCold{"cold"};
 inline constexpr Item kContext{"max_context"};
 inline constexpr Item kDeviceLayers{"n_device_layers"};
 inline constexpr Item kDevices{"devices"};
@@ -53,10 +54,10 @@ inline constexpr Item kTextTokens{"n_tokens"};
 inline constexpr Item kThreads{"n_threads"};
 
 // An edge's table is complete when it has each of these; the command line's has the others too.
-inline constexpr std::array kAll = {kBudget,    kCausalGates, kCeiling,    kChatTemplate, kChunk,  kContext, kDeviceLayers,
-                                    kDevices,   kEvictEvery,  kGates,      kGrammar,      kGrid,   kHeads,   kHost,
-                                    kKvOffload, kLora,        kLoraScale,  kMmap,         kPolicy, kPort,    kPrefill,
-                                    kPrompt,    kRaw,         kRpcServers, kTensorSplit,  kTypeK,  kTypeV};
+inline constexpr std::array kAll = {kBudget,       kCausalGates, kCeiling,    kChatTemplate, kChunk,       kCold,   kContext,
+                                    kDeviceLayers, kDevices,     kEvictEvery, kGates,        kGrammar,     kGrid,   kHeads,
+                                    kHost,         kKvOffload,   kLora,       kLoraScale,    kMmap,        kPolicy, kPort,
+                                    kPrefill,      kPrompt,      kRaw,        kRpcServers,   kTensorSplit, kTypeK,  kTypeV};
 inline constexpr std::array kOfMeasuring = {kDepths,      kLlamaBench, kNewTokens, kPromptTokens,
                                             kRepetitions, kTextTokens, kThreads};
 

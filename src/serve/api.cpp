@@ -189,7 +189,8 @@ Result<ApiReply> Api::route(const ApiRequest & request) {
 }
 
 Result<ApiReply> Api::tokenize(const ApiRequest & request) {
-    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(const Body read, parse_body(request.body));
+    const Json & body = read.json();
     Fields fields(body);
     std::string content;
     bool add_special = false;
@@ -223,7 +224,8 @@ Result<ApiReply> Api::tokenize(const ApiRequest & request) {
 }
 
 Result<ApiReply> Api::detokenize(const ApiRequest & request) {
-    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(const Body read, parse_body(request.body));
+    const Json & body = read.json();
     Fields fields(body);
     std::string text;
     if (const Json * tokens = fields.find("tokens")) {
@@ -239,7 +241,8 @@ Result<ApiReply> Api::detokenize(const ApiRequest & request) {
 }
 
 Result<ApiReply> Api::apply_template(const ApiRequest & request) {
-    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(const Body read, parse_body(request.body));
+    const Json & body = read.json();
     PITH_ASSIGN_OR_RETURN(const ChatRequest asked, parse_conversation(body));
     PITH_ASSIGN_OR_RETURN(Conversation chat, conversation_of(asked));
     PITH_ASSIGN_OR_RETURN(const std::string prompt, whole_prompt_text(chat, /*plain=*/false));

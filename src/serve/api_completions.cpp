@@ -311,14 +311,16 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
 }
 
 Result<ApiReply> Api::chat(const ApiRequest & request) {
-    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(const Body read, parse_body(request.body));
+    const Json & body = read.json();
     PITH_ASSIGN_OR_RETURN(ChatRequest asked, parse_chat_request(body, options_.defaults, tokenizer_));
     PITH_ASSIGN_OR_RETURN(Prompt prompt, chat_prompt(asked));
     return complete(request, CompletionShape::Kind::kChat, {std::move(prompt)}, asked.options);
 }
 
 Result<ApiReply> Api::text(const ApiRequest & request) {
-    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(const Body read, parse_body(request.body));
+    const Json & body = read.json();
     PITH_ASSIGN_OR_RETURN(TextRequest asked, parse_text_request(body, options_.defaults, tokenizer_));
     std::vector<Prompt> prompts;
     for (TextPrompt & one : asked.prompts) {

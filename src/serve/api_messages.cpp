@@ -6,7 +6,8 @@
 namespace pith::serve {
 
 Result<ApiReply> Api::messages(const ApiRequest & request) {
-    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(const Body read, parse_body(request.body));
+    const Json & body = read.json();
     if (const auto error = refused_thread(body)) { return reply_of(*error); }
     PITH_ASSIGN_OR_RETURN(ChatRequest asked, parse_messages_request(body, options_.defaults, tokenizer_));
     PITH_ASSIGN_OR_RETURN(Prompt prompt, chat_prompt(asked));
@@ -26,7 +27,8 @@ Result<ApiReply> Api::messages(const ApiRequest & request) {
 }
 
 Result<ApiReply> Api::count_tokens(const ApiRequest & request) const {
-    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(const Body read, parse_body(request.body));
+    const Json & body = read.json();
     if (const auto error = refused_thread(body)) { return reply_of(*error); }
     PITH_ASSIGN_OR_RETURN(ChatRequest asked, parse_count_request(body));
     PITH_ASSIGN_OR_RETURN(const Prompt prompt, chat_prompt(asked));

@@ -19,7 +19,8 @@ void Api::tell_left_out(const std::set<std::string> & types) {
 }
 
 Result<ApiReply> Api::responses(const ApiRequest & request) {
-    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(const Body read, parse_body(request.body));
+    const Json & body = read.json();
     PITH_ASSIGN_OR_RETURN(ResponsesRequest asked, parse_responses_request(body, options_.defaults, tokenizer_));
     tell_left_out(asked.tools_of_others);
     CompletionOptions & options = asked.chat.options;
@@ -50,7 +51,8 @@ Result<ApiReply> Api::responses(const ApiRequest & request) {
 }
 
 Result<ApiReply> Api::count_input_tokens(const ApiRequest & request) const {
-    PITH_ASSIGN_OR_RETURN(const Json body, parse_body(request.body));
+    PITH_ASSIGN_OR_RETURN(const Body read, parse_body(request.body));
+    const Json & body = read.json();
     PITH_ASSIGN_OR_RETURN(ResponsesRequest asked, parse_responses_request(body, options_.defaults, tokenizer_));
     PITH_ASSIGN_OR_RETURN(const Prompt prompt, chat_prompt(asked.chat));
     ApiReply reply;

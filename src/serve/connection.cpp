@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kReadBytes = size_t{16} << 10;
 constexpr size_t kLargeReadBytes = size_t{64} << 10;          // of bodies
 constexpr int64_t kRetryBodyS = 1;                            // other bodies come and go
-constexpr auto kFirstProbe = std::chrono::milliseconds(500);  // behind its end: most answers are there by then
+constexpr auto kFirstProbe = std::chrono::milliseconds(100);  // behind its end: short answers are there by then
 constexpr auto kProbeEvery = std::chrono::seconds(2);
 constexpr auto kEndPatience = std::chrono::milliseconds(1000);
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";

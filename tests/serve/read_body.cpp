@@ -135,16 +135,17 @@ std::string read_body_fault(const Tokenizer & tokenizer, std::string_view bytes)
     }
     std::string of_grammar = fault_of_clients_grammar(tokenizer, bytes);
     if (!of_grammar.empty()) { return of_grammar; }
-    const auto body = serve::parse_body(bytes);
-    if (!body.ok()) { return fault_of_status(body.status()); }
+    const auto read = serve::parse_body(bytes);
+    if (!read.ok()) { return fault_of_status(read.status()); }
+    const serve::Json & body = read->json();
     const serve::CompletionOptions defaults;
-    const auto text = serve::parse_text_request(*body, defaults, tokenizer);
-    const auto responses = serve::parse_responses_request(*body, defaults, tokenizer);
+    const auto text = serve::parse_text_request(body, defaults, tokenizer);
+    const auto responses = serve::parse_responses_request(body, defaults, tokenizer);
     std::vector<std::string> faults = {
-        fault_of_chat(tokenizer, serve::parse_chat_request(*body, defaults, tokenizer)),
-        fault_of_chat(tokenizer, serve::parse_messages_request(*body, defaults, tokenizer)),
-        fault_of_chat(tokenizer, serve::parse_count_request(*body)),
-        fault_of_chat(tokenizer, serve::parse_conversation(*body)),
+        fault_of_chat(tokenizer, serve::parse_chat_request(body, defaults, tokenizer)),
+        fault_of_chat(tokenizer, serve::parse_messages_request(body, defaults, tokenizer)),
+        fault_of_chat(tokenizer, serve::parse_count_request(body)),
+        fault_of_chat(tokenizer, serve::parse_conversation(body)),
         fault_of_chat(tokenizer, responses.ok() ? responses->chat : Result<serve::ChatRequest>(responses.status())),
         text.ok() ? fault_of_clients_grammar(tokenizer, text->options.sampler.grammar) : fault_of_status(text.status()),
     };

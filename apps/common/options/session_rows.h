@@ -78,7 +78,8 @@ inline constexpr auto kSessionRows = std::to_array<OptionRow>({
      .help = "Keep what is evicted on disk, rounded to this type (q4_0 is a quarter of f16): a question that looks for it is "
              "told of, and what it looks for comes back within the budget",
      .kind = ValueKind::kOneOf,
-     .choices = kCacheTypes},
+     .choices = kCacheTypes,
+     .item = item::kCold},
     {.names = "--cold-size",
      .help = "Bytes on disk at most for what is evicted (8G); what would be more is gone",
      .kind = ValueKind::kText},

@@ -1,5 +1,6 @@
 // repair.cpp - one question: its queries, their scores, and one exchange of entries in all lanes.
 #include "engine/evict/repair.h"
+#include "core/items.h"
 
 #include <algorithm>
 #include <utility>
@@ -209,8 +210,8 @@ Status check(const LiveSession & session, std::span<const int32_t> question) {
     if (question.empty()) { return {ErrorCode::kInvalidArgument, "repair() was given no question"}; }
     if (!seq.cold.on()) {
         return {ErrorCode::kInvalidArgument,
-                "repair() wants what was evicted, and this session does not keep it: set "
-                "SessionOptions::cold, or read the text with --cold"};
+                std::string("repair() wants what was evicted, and this session does not keep it: give ") + item::kCold +
+                    " before the text is read"};
     }
     if (seq.n_tokens == 0) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can be repaired"}; }
     return check_tokens(*session.file, question);

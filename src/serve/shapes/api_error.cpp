@@ -20,6 +20,7 @@ constexpr auto kNames = std::to_array<RequestName>({
     {item::kCeiling, "budget of all caches together"},
     {item::kChatTemplate, "chat template"},
     {item::kChunk, "chunk"},
+    {item::kCold, "store of what was evicted"},
     {item::kContext, "context size"},
     {item::kDeviceLayers, "n_gpu_layers"},
     {item::kDevices, "devices"},

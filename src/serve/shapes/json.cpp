@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "core/json_syntax.h"
 #include "text/utf8.h"
@@ -39,7 +41,78 @@ std::optional<size_t> lone_surrogate(std::string_view body) {
     return {};
 }
 
+// REQUIRES: no deeper than a body may be. Needs no memory.
+void take_apart(Json & value) {
+    if (value.is_array()) {
+        auto & all = value.get_ref<Json::array_t &>();
+        while (!all.empty()) {
+            take_apart(all.back());
+            all.pop_back();
+        }
+    } else if (value.is_object()) {
+        auto & all = value.get_ref<Json::object_t &>();
+        for (auto & [name, member] : all) { take_apart(member); }
+        all.clear();
+    }
+}
+
+// Makes the tree in `root` as its text is read, so that what there is of it when memory ends is taken apart as a whole one is.
+class TreeBuilder : public nlohmann::json_sax<Json> {
+public:
+    explicit TreeBuilder(Json & root) : root_(root) {}
+
+    bool null() override { return add(nullptr); }
+    bool boolean(bool value) override { return add(value); }
+    bool number_integer(int64_t value) override { return add(value); }
+    bool number_unsigned(uint64_t value) override { return add(value); }
+    bool number_float(double value, const std::string & /*text*/) override { return add(value); }
+    bool string(std::string & value) override { return add(std::move(value)); }
+    bool binary(Json::binary_t & value) override { return add(std::move(value)); }
+    bool start_object(size_t /*n*/) override { return open(Json::object()); }
+    bool start_array(size_t /*n*/) override { return open(Json::array()); }
+    bool end_object() override { return close(); }
+    bool end_array() override { return close(); }
+    bool key(std::string & name) override {
+        member_ = &(*open_.back())[name];
+        take_apart(*member_);  // a name that is there twice: the last one counts
+        return true;
+    }
+    bool parse_error(size_t /*at*/, const std::string & /*token*/, const Json::exception & /*error*/) override { return false; }
+
+private:
+    Json * put(Json value) {
+        Json * place = open_.empty() ? &root_ : member_;
+        if (!open_.empty() && open_.back()->is_array()) {
+            auto & all = open_.back()->get_ref<Json::array_t &>();
+            all.push_back(std::move(value));
+            return &all.back();
+        }
+        *place = std::move(value);
+        return place;
+    }
+    bool add(Json value) {
+        put(std::move(value));
+        return true;
+    }
+    bool open(Json value) {
+        open_.push_back(put(std::move(value)));
+        return true;
+    }
+    bool close() {
+        open_.pop_back();
+        return true;
+    }
+
+    Json & root_;
+    std::vector<Json *> open_;  // from the outermost on
+    Json * member_ = nullptr;   // of the innermost object, the one whose name was read last
+};
+
 }  // namespace
+
+Body::~Body() {
+    take_apart(value_);
+}
 
 std::string dump(const Json & value) {
     return value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -51,7 +124,7 @@ Json bytes_of(const std::string & text) {
     return bytes;
 }
 
-Result<Json> parse_body(std::string_view body) {
+Result<Body> parse_body(std::string_view body) {
     if (const auto offset = invalid_utf8_offset(body)) {
         return {ErrorCode::kInvalidArgument, "the body is not UTF-8: byte " + std::to_string(*offset)};
     }
@@ -62,10 +135,13 @@ Result<Json> parse_body(std::string_view body) {
         return {ErrorCode::kInvalidArgument, "the body has half of a pair of UTF-16 at byte " + std::to_string(*at) + ": " +
                                                  std::string(body.substr(*at, 6)) + " stands for no character by itself"};
     }
-    Json value = Json::parse(body, nullptr, /*allow_exceptions=*/false);
-    if (value.is_discarded()) { return {ErrorCode::kInvalidArgument, "the body holds a number that is too large"}; }
-    if (!value.is_object()) { return {ErrorCode::kInvalidArgument, "the body is no JSON object: give {\"name\": value, …}"}; }
-    return value;
+    Body read;
+    TreeBuilder builder(read.json());
+    if (!Json::sax_parse(body, &builder)) { return {ErrorCode::kInvalidArgument, "the body holds a number that is too large"}; }
+    if (!read.json().is_object()) {
+        return {ErrorCode::kInvalidArgument, "the body is no JSON object: give {\"name\": value, …}"};
+    }
+    return read;
 }
 
 }  // namespace pith::serve
