@@ -1,22 +1,32 @@
 #!/usr/bin/env python3
-"""What PyPI's `openai`, `openai-agents` and `anthropic` read of `pith serve` on a real model: responses, structured answers, tools, errors.
+"""What PyPI's `openai`, `anthropic`, `litellm`, `langchain-openai` and `openai-agents` read of `pith serve` on a real model: answers, streams,
+structured answers, tools, errors.
 
-  interfaces.py URL [WORD…]      only the checks whose names hold one of the words
+  interfaces.py URL [--seconds N] [WORD…]      only the checks whose names hold one of the words
 
-A line per check; exit 1: something failed.
+With --seconds checks that have not begun after so many are named and left out. A line per check; exit 1: something failed.
 """
 import asyncio
+import itertools
 import json
 import os
 import sys
+import time
 from typing import Literal
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # no network but the server's
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+os.environ["LANGCHAIN_TRACING_V2"] = "false"
 
 import agents  # noqa: E402
 import anthropic  # noqa: E402
+import litellm  # noqa: E402
 import openai  # noqa: E402
+from langchain_core.tools import tool as langchain_tool  # noqa: E402
+from langchain_openai import ChatOpenAI  # noqa: E402
 from pydantic import BaseModel, Field  # noqa: E402
+
+litellm.suppress_debug_info = True
 
 MODEL = "the-model"
 MOST_TOKENS = 200
@@ -164,6 +174,83 @@ def responses_agents(url):
         assert asked and "Paris" in asked[0] and "31" in answer, (streamed, asked, answer)
 
 
+CAPITAL = [{"role": "user", "content": "What is the capital of France? Answer in one word."}]
+
+
+class Person(BaseModel):
+    name: str = Field(min_length=2, max_length=20, pattern="^[A-Z][a-z]+$")
+    age: int = Field(ge=18, lt=120)
+    score: float = Field(gt=0, le=10)
+
+
+def chat_create(url):
+    reply = client(url).chat.completions.create(model=MODEL, temperature=0, max_tokens=MOST_TOKENS, messages=CAPITAL)
+    assert "Paris" in reply.choices[0].message.content and reply.choices[0].finish_reason == "stop", reply
+    assert reply.usage.total_tokens == reply.usage.prompt_tokens + reply.usage.completion_tokens
+
+
+def chat_stream(url):
+    text, usage = "", None
+    for chunk in client(url).chat.completions.create(model=MODEL, temperature=0, max_tokens=MOST_TOKENS, messages=CAPITAL, stream=True,
+                                                     stream_options={"include_usage": True}):
+        text += chunk.choices[0].delta.content or "" if chunk.choices else ""
+        usage = chunk.usage or usage
+    whole = client(url).chat.completions.create(model=MODEL, temperature=0, max_tokens=MOST_TOKENS, messages=CAPITAL)
+    assert text == whole.choices[0].message.content and usage.completion_tokens == whole.usage.completion_tokens, (text, usage, whole)
+
+
+def chat_parse(url):
+    reply = client(url).chat.completions.parse(model=MODEL, temperature=0, max_tokens=MOST_TOKENS, response_format=Person, messages=[
+        {"role": "user", "content": "Anna is 30 years old and scored 7.5. Give name, age and score as JSON."}])
+    assert reply.choices[0].message.parsed == Person(name="Anna", age=30, score=7.5), reply.choices[0].message
+
+
+def chat_tools(url):
+    tools = [{"type": "function", "function": {"name": "get_weather", "description": TOOL["description"], "parameters": WEATHER}}]
+    asked = [{"role": "user", "content": ASKED}]
+    first = client(url).chat.completions.create(model=MODEL, temperature=0, max_tokens=MOST_TOKENS, messages=asked, tools=tools,
+                                                tool_choice="required").choices[0]
+    (call,) = first.message.tool_calls
+    assert first.finish_reason == "tool_calls" and json.loads(call.function.arguments) == {"city": "Paris"}, first
+    asked += [first.message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": '{"temperature_celsius": 31}'}]
+    answer = client(url).chat.completions.create(model=MODEL, temperature=0, max_tokens=MOST_TOKENS, messages=asked, tools=tools)
+    assert "31" in answer.choices[0].message.content, answer
+
+
+def messages_create(url):
+    reply = claude(url).messages.create(model=MODEL, max_tokens=MOST_TOKENS, messages=CAPITAL, extra_body={"temperature": 0})
+    assert "Paris" in reply.content[0].text and reply.stop_reason == "end_turn" and reply.usage.input_tokens > 0, reply
+    with claude(url).messages.stream(model=MODEL, max_tokens=MOST_TOKENS, messages=CAPITAL, extra_body={"temperature": 0}) as stream:
+        text = "".join(stream.text_stream)
+    assert text == reply.content[0].text, (text, reply)
+
+
+def litellm_chat(url):
+    more = {"model": "openai/" + MODEL, "api_base": url + "/v1", "api_key": "none", "temperature": 0, "max_tokens": MOST_TOKENS, "messages": CAPITAL}
+    whole = litellm.completion(**more).choices[0].message.content
+    streamed = "".join(chunk.choices[0].delta.content or "" for chunk in litellm.completion(**more, stream=True) if chunk.choices)
+    assert "Paris" in whole and streamed == whole, (whole, streamed)
+
+
+def langchain_chat(url):
+    chat = ChatOpenAI(model=MODEL, base_url=url + "/v1", api_key="none", temperature=0, max_tokens=MOST_TOKENS, max_retries=0, timeout=600)
+    whole = chat.invoke(CAPITAL)
+    assert "Paris" in whole.content and whole.usage_metadata["total_tokens"] > 0, whole
+    assert "".join(chunk.content for chunk in chat.stream(CAPITAL)) == whole.content
+    for method in ("json_schema", "function_calling", "json_mode"):
+        asked = 'Which city is the capital of France? Answer as JSON with the keys "name" and "country".'
+        city = chat.with_structured_output(City, method=method).invoke(asked)
+        assert city == City(name="Paris", country="France"), (method, city)
+
+    @langchain_tool
+    def get_weather(city: str) -> str:
+        """Get the current weather in a city"""
+        return city
+
+    calls = chat.bind_tools([get_weather], tool_choice="get_weather").invoke(ASKED).tool_calls
+    assert len(calls) == 1 and calls[0]["name"] == "get_weather" and "Paris" in calls[0]["args"]["city"], calls
+
+
 def chat_allowed_tools(url):
     tools = [{"type": "function", "function": {"name": name, "parameters": WEATHER}} for name in ("get_weather", "get_news")]
     choice = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "get_news"}}]}}
@@ -223,16 +310,30 @@ def models_of_both(url):
     assert theirs.created_at.year > 2000 and claude(url).models.retrieve(ours.id).max_input_tokens == 4096
 
 
-CHECKS = [value for name, value in list(globals().items()) if name.startswith(("responses_", "chat_", "messages_", "models_"))]
+KINDS = ("responses_", "chat_", "messages_", "models_", "litellm_", "langchain_chat")
+CHECKS = [value for name, value in list(globals().items()) if name.startswith(KINDS)]
+
+
+def in_turns(checks):
+    """One of each kind after the other, so that all are there where time ends."""
+    kinds = {}
+    for check in checks:
+        kinds.setdefault(check.__name__.split("_")[0], []).append(check)
+    return [check for row in itertools.zip_longest(*kinds.values()) for check in row if check]
 
 
 def main():
     if len(sys.argv) < 2:
-        sys.exit("usage: interfaces.py URL [WORD…]")
-    url = sys.argv[1].rstrip("/")
+        sys.exit("usage: interfaces.py URL [--seconds N] [WORD…]")
+    url, words, seconds, begin = sys.argv[1].rstrip("/"), sys.argv[2:], None, time.monotonic()
+    if words[:1] == ["--seconds"]:
+        seconds, words = float(words[1]), words[2:]
     n_failed = 0
-    for check in CHECKS:
-        if sys.argv[2:] and not any(word in check.__name__ for word in sys.argv[2:]):
+    for check in in_turns(CHECKS):
+        if words and not any(word in check.__name__ for word in words):
+            continue
+        if seconds is not None and time.monotonic() - begin > seconds:
+            print(f"left out {check.__name__}", flush=True)
             continue
         try:
             check(url)
