@@ -1,7 +1,8 @@
-// memory_reserve.cpp - a handler of operator new, and pieces that it frees. Stage: serve.
+// memory_reserve.cpp - a handler of operator new, and pieces that it gives back to the system. Stage: serve.
 #include "serve/memory_reserve.h"
 
-#include <cstdlib>
+#include <sys/mman.h>
+
 #include <new>
 
 namespace pith::serve {
@@ -31,10 +32,10 @@ void MemoryReserve::keep() {
 void MemoryReserve::fill() {
     for (auto & piece : pieces_) {
         if (piece.load() != nullptr) { continue; }
-        void * fresh = std::malloc(kPieceBytes);
-        if (fresh == nullptr) { return; }
+        void * fresh = mmap(nullptr, kPieceBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (fresh == MAP_FAILED) { return; }
         void * none = nullptr;
-        if (!piece.compare_exchange_strong(none, fresh)) { std::free(fresh); }
+        if (!piece.compare_exchange_strong(none, fresh)) { munmap(fresh, kPieceBytes); }
     }
 }
 
@@ -42,7 +43,7 @@ void MemoryReserve::on_failure() {
     if (thread_state == State::kIsShort) {
         for (auto & piece : instance().pieces_) {
             if (void * given = piece.exchange(nullptr); given != nullptr) {
-                std::free(given);
+                munmap(given, kPieceBytes);
                 return;  // operator new tries again
             }
         }

@@ -32,8 +32,10 @@ private:
     static void on_failure();
     void fill();
 
-    static constexpr size_t kPieces = 32;
-    static constexpr size_t kPieceBytes = size_t{64} << 10;
+    // Addresses alone, of no allocator's heap: what one thread's heap has free, another's malloc does not find, and a heap
+    // grows by more than a little at once (glibc: by 132 KiB, or 1 MiB where it cannot go on behind its end).
+    static constexpr size_t kPieces = 48;
+    static constexpr size_t kPieceBytes = size_t{1536} << 10;
     std::array<std::atomic<void *>, kPieces> pieces_{};
 };
 
