@@ -233,7 +233,7 @@ TEST(Repair, RefusesByNameWhatItCannotDo) {
     const Texts texts;
     Session without = open(testing::tiny_options("knorm", kBudget, PrefillSchedule::kOneShot, 24));
     ASSERT_TRUE(without.prefill(texts.context).ok());
-    EXPECT_NE(without.repair(texts.question).message().find("--cold"), std::string::npos);
+    EXPECT_NE(without.repair(texts.question).message().find("cold"), std::string::npos);
     Session session = open(options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kQ8_0));
     EXPECT_EQ(session.repair(texts.question).code(), ErrorCode::kInvalidArgument);  // nothing was read
     ASSERT_TRUE(session.prefill(texts.context).ok());
