@@ -123,7 +123,7 @@ pith_code pith_evict_for_questions(pith_session * session, const int32_t * quest
 }
 
 pith_code pith_repair(pith_session * session, const int32_t * question, size_t n_question, bool brings_back) {
-    return guarded([&]() -> Status {
+    return alone(session, [&]() -> Status {
         if (session == nullptr || (question == nullptr && n_question > 0)) { return missing("session or question"); }
         return session->session.repair({question, n_question}, brings_back, CancelFlag::Call(session->cancel).get());
     });
@@ -164,7 +164,7 @@ void pith_snapshot_free(pith_snapshot * snapshot) {
 }
 
 pith_code pith_session_save(const pith_session * session, const char * path) {
-    return from_hooks_too(session, [&]() -> Status {
+    return alone(session, [&]() -> Status {
         if (session == nullptr || path == nullptr) { return missing(session == nullptr ? "session" : "path"); }
         return session->session.save(path);
     });

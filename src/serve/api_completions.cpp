@@ -218,7 +218,10 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
     const std::vector<ChatMessage> & messages = chat.messages;
     Prompt prompt;
     std::vector<std::string_view> said;
-    for (const ChatMessage & message : messages) { said.emplace_back(message.content); }
+    for (const ChatMessage & message : messages) {
+        // Of the model's own turns a template may leave the thoughts out: they count when the text is written.
+        if (message.role != "assistant") { said.emplace_back(message.content); }
+    }
     prompt.n_over = tokens_over_context(tokenizer_, said, options_.n_context);
     if (prompt.n_over > 0) { return prompt; }
     PITH_ASSIGN_OR_RETURN(const std::string text, whole_prompt_text(chat, /*plain=*/true));

@@ -434,8 +434,12 @@ struct Meanwhile {
         all.looked = pith_get_ledger(all.session, &ledger) == PITH_OK;
         all.say(pith_append(all.session, 1));
         all.say(pith_session_free(all.session));
-        std::thread other([&all, &ledger] {
+        const int32_t asked[] = {1, 2, 3};
+        all.say(pith_repair(all.session, asked, 3, true));
+        all.say(pith_session_save(all.session, "unread.pith"));
+        std::thread other([&all, &ledger, &asked] {
             int32_t token = 0;
+            all.say(pith_repair(all.session, asked, 3, true));
             all.say(pith_decode(all.session, &token));
             all.say(pith_get_ledger(all.session, &ledger));
             all.say(pith_session_free(all.session));
@@ -471,7 +475,7 @@ TEST_F(CInterface, ASessionThatACallIsInRefusesAnother) {
     run.user = &all;
     ASSERT_EQ(pith_prefill(session.get(), context_.data(), context_.size(), &run), PITH_OK) << pith_error();
     EXPECT_TRUE(all.looked);
-    all.expect_refused(2, 3);
+    all.expect_refused(4, 4);
     EXPECT_EQ(pith_n_tokens(session.get()), kContext);
     EXPECT_EQ(pith_append(session.get(), 1), PITH_OK) << "the call has ended";
 }
