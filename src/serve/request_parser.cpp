@@ -90,8 +90,17 @@ private:
     void on_body_init_impl(const boost::optional<std::uint64_t> & /*content_length*/, Error & /*error*/) override {}
     std::size_t on_body_impl(beast::string_view body, Error & error) override { return give(body, error); }
     void on_chunk_header_impl(std::uint64_t /*size*/, beast::string_view extensions, Error & error) override {
-        if (extensions.size() <= kMostChunkHead) { return; }
-        fault = malformed("the head of a chunk is too long");
+        // Line feeds in quotes, above all: others end the head there.
+        const bool has_control = std::any_of(extensions.begin(), extensions.end(), [](char c) {
+            return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
+        });
+        if (has_control) {
+            fault = malformed("the head of a chunk has a control character");
+        } else if (extensions.size() > kMostChunkHead) {
+            fault = malformed("the head of a chunk is too long");
+        } else {
+            return;
+        }
         stop(error);
     }
     std::size_t on_chunk_body_impl(std::uint64_t /*left*/, beast::string_view body, Error & error) override {

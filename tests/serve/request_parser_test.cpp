@@ -110,6 +110,8 @@ TEST(RequestParser, RefusesWhatCanBeReadInTwoWays) {
         {post("Content-Length: 1001\r\n", ""), 0},  // whoever reads the body says that it is too long
         {post("Content-Length : 5\r\n", "hello"), 400},
         {post("Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n"), 400},
+        {post("Transfer-Encoding: chunked\r\n", "5;a=\"\n\"\r\nhello\r\n0\r\n\r\n"), 400},
+        {post("Transfer-Encoding: chunked\r\n", "0;a=\"\n\"\r\n\r\n"), 400},
         {post("Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n"), 400},
         {post("Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"), 400},
         {post("Transfer-Encoding: identity\r\n", ""), 400},
