@@ -145,6 +145,21 @@ TEST(Fields, AskWhatAMisspeltNameMeans) {
     EXPECT_TRUE(others.check_spelling().ok());
 }
 
+TEST(Body, IsTheTreeThatItsTextSays) {
+    std::string nested = "[1, -2, 3.5, true, null, \"text\"]";
+    for (int level = 0; level < 100; ++level) {  // objects that grow behind what they hold
+        std::string members;
+        for (int i = 0; i < 20; ++i) { members += ", \"m" + std::to_string(i) + "\": {\"n\": [" + std::to_string(i) + "]}"; }
+        nested = "{\"x\": " + nested + members + "}";
+    }
+    for (const std::string & text : {nested, std::string(R"({"a": {"b": [1, {"c": 2}]}, "d": 1, "a": {"e": []}, "f": {}})")}) {
+        const auto read = parse_body(text);
+        ASSERT_TRUE(read.ok()) << read.status().message();
+        EXPECT_EQ(read->json(), Json::parse(text));
+        EXPECT_EQ(dump(read->json()), dump(Json::parse(text))) << "in the order of the text";
+    }
+}
+
 TEST(Body, IsUtf8AndAnObject) {
     EXPECT_TRUE(parse_body("{}").ok());
     EXPECT_NE(parse_body("{\"a\": \"\xFF\"}").status().message().find("byte 7"), std::string::npos);

@@ -1,6 +1,7 @@
 // json.cpp - bodies are checked before the JSON library sees them. Stage: serve.
 #include "serve/shapes/json.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -56,6 +57,16 @@ void take_apart(Json & value) {
     }
 }
 
+// Room for one member more. Left to itself an object that grows copies its members, with all that is in them, since their names
+// are constant: nested ones would cost their size once for each level.
+void make_room(Json::object_t & members) {
+    if (members.size() < members.capacity()) { return; }
+    Json::object_t larger;
+    larger.reserve(std::max<size_t>(8, 2 * members.size()));
+    for (auto & [name, value] : members) { larger.emplace_back(name, nullptr).second.swap(value); }
+    members.swap(larger);
+}
+
 // Makes the tree in `root` as its text is read, so that what there is of it when memory ends is taken apart as a whole one is.
 class TreeBuilder : public nlohmann::json_sax<Json> {
 public:
@@ -73,6 +84,7 @@ public:
     bool end_object() override { return close(); }
     bool end_array() override { return close(); }
     bool key(std::string & name) override {
+        make_room(open_.back()->get_ref<Json::object_t &>());
         member_ = &(*open_.back())[name];
         take_apart(*member_);  // a name that is there twice: the last one counts
         return true;
