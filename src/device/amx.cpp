@@ -22,11 +22,6 @@ bool ask_for_amx_bytes() {
     return (b & kAvx512) == kAvx512 && ask_for_amx(AmxNumbers::kInt8);
 }
 
-// What is at p is read or written where the compiler does not see it: GCC's functions for tiles name a few bytes of it, or
-// none.
-inline void settle(const void * p) {
-    __asm__ volatile("" : : "r"(p) : "memory");
-}
 __attribute__((target("amx-tile"))) void load_shapes(const void * shapes) {
     settle(shapes);
     _tile_loadconfig(shapes);

@@ -29,6 +29,14 @@ struct alignas(64) AmxTiles {
 };
 static_assert(sizeof(AmxTiles) == 64);
 
+// What is at p is read or written where the compiler does not see it: GCC's functions for tiles name a few bytes of it, or
+// none.
+inline void settle(const void * p) {
+#if defined(__GNUC__)
+    __asm__ volatile("" : : "r"(p) : "memory");
+#endif
+}
+
 // Whether processor and system have tiles of bytes, and AVX-512 (F, BW, VL) beside them; asks the system for them once.
 bool has_amx_bytes();
 

@@ -7,6 +7,8 @@
 #define PITH_CPU_VECTORS_INL_H_
 #endif
 
+#include <type_traits>
+
 #include "hwy/highway.h"
 
 // In front of a loop over vectors in registers: left to itself, GCC unrolls it only once the vectors have got an array in
@@ -30,25 +32,35 @@ using VF = hn::Vec<DF>;
 inline constexpr size_t kN = HWY_MAX_LANES_D(DF);
 inline constexpr bool kManyRegisters = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64;  // 32 of them instead of 16
 
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> FoldBlocks(hn::Vec<hn::FixedTag<float, 4>> v) {
+// The sum of a vector's blocks of four.
+template <class V, HWY_IF_V_SIZE_V(V, 16)>
+HWY_INLINE V FoldBlocks(V v) {
     return v;
 }
 template <class V, HWY_IF_V_SIZE_GT_V(V, 16)>
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> FoldBlocks(V v) {
+HWY_INLINE auto FoldBlocks(V v) {
     const hn::DFromV<V> d;
     const hn::Half<decltype(d)> half;
     return FoldBlocks(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
 }
 
-// The sums of four vectors, as one; each in the same order, whichever of the four it is.
-HWY_INLINE hn::Vec<hn::FixedTag<float, 4>> SumsOf4(VF a, VF b, VF c, VF d) {
-    const DF df;
-    const hn::RepartitionToWide<DF> d64;
-    const auto ab = hn::Add(hn::InterleaveLower(df, a, b), hn::InterleaveUpper(df, a, b));  // a02 b02 a13 b13 per block
-    const auto cd = hn::Add(hn::InterleaveLower(df, c, d), hn::InterleaveUpper(df, c, d));
-    const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, cd));
-    const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, cd));
-    return FoldBlocks(hn::Add(hn::BitCast(df, low), hn::BitCast(df, high)));
+// The sums of four vectors of 32-bit lanes, as one; each in the same order, whichever of the four it is.
+template <class V>
+HWY_INLINE auto SumsOf4(V a, V b, V c, V e) {
+    const hn::DFromV<V> d;
+    const hn::RepartitionToWide<decltype(d)> d64;
+    const auto ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));  // a02 b02 a13 b13 per block
+    const auto ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
+    const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
+    const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
+    return FoldBlocks(hn::Add(hn::BitCast(d, low), hn::BitCast(d, high)));
+}
+
+// Calls visit with n, at most kMost, as a constant.
+template <size_t kMost, class Visit>
+HWY_INLINE void WithCount(size_t n, Visit visit) {
+    if (n == kMost) { return visit(std::integral_constant<size_t, kMost>()); }
+    if constexpr (kMost > 1) { WithCount<kMost - 1>(n, visit); }
 }
 
 }  // namespace pith::HWY_NAMESPACE

@@ -40,12 +40,6 @@ struct Sums {
     alignas(64) int32_t of[4][kTileSums];
 };
 
-// What is at p is read or written where the compiler does not see it: GCC's functions for tiles name a few bytes of it, or
-// none.
-inline void settle(const void * p) {
-    __asm__ volatile("" : : "r"(p) : "memory");
-}
-
 // 64 of the block's 256 weights, of 16 columns from `column` on, with one tile of rows or two.
 constexpr size_t kQuarters = 4;
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "device/cpu_targets.h"
+#include "matmul/share.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "matmul/f32_product.cpp"
@@ -101,13 +102,6 @@ HWY_INLINE void MultiplyTile(const F32Product & p, size_t i, size_t i_end, size_
     }
 }
 
-// Calls visit with the number of rows as a constant.
-template <size_t kRows = kProductRows, class Visit>
-HWY_INLINE void WithProductRows(size_t n, Visit visit) {
-    if (n == kRows) { return visit(std::integral_constant<size_t, kRows>()); }
-    if constexpr (kRows > 1) { WithProductRows<kRows - 1>(n, visit); }
-}
-
 // One row of x with rows of weights of one chunk: 8 of these, so that no multiply-add waits for the one before it.
 HWY_INLINE void MultiplyShortRow(const F32Product & p, size_t j) {
     for (size_t i = 0; i < p.n_out; i += 8) { MultiplyTile<1, 8, true>(p, i, p.n_out, j, 0, p.n_in, 8 * p.weight_stride); }
@@ -116,7 +110,7 @@ HWY_INLINE void MultiplyShortRow(const F32Product & p, size_t j) {
 // Up to kProductRows rows of x with rows of weights of several chunks, four by four as they lie in memory. Nothing is asked for
 // ahead: far memory's own prefetchers are the faster.
 HWY_INLINE void MultiplyLongRows(const F32Product & p, size_t j, size_t n) {
-    WithProductRows(n, [&](auto rows) HWY_ATTR {
+    WithCount<kProductRows>(n, [&](auto rows) HWY_ATTR {
         for (size_t i = 0; i < p.n_out; i += 4) {
             for (size_t c = 0; c < p.n_in; c += kProductChunk) {
                 MultiplyTile<decltype(rows)::value, 4, false>(p, i, p.n_out, j, c, HWY_MIN(kProductChunk, p.n_in - c), 0);
@@ -130,11 +124,11 @@ HWY_INLINE void MultiplyRows(const F32Product & p, size_t j, size_t n, size_t n_
     for (size_t c = 0; c < p.n_in; c += kProductChunk) {
         const size_t n_inner = HWY_MIN(kProductChunk, p.n_in - c);
         for (size_t i = 0; i < p.n_out; i += 4) {
-            WithProductRows(n_rows, [&](auto rows) HWY_ATTR {
+            WithCount<kProductRows>(n_rows, [&](auto rows) HWY_ATTR {
                 MultiplyTile<decltype(rows)::value, 4, true>(p, i, p.n_out, j, c, n_inner, 4 * p.weight_stride);
             });
             for (size_t r = n_rows; r < n; r += n_rows) {
-                WithProductRows(HWY_MIN(n_rows, n - r), [&](auto rows) HWY_ATTR {
+                WithCount<kProductRows>(HWY_MIN(n_rows, n - r), [&](auto rows) HWY_ATTR {
                     MultiplyTile<decltype(rows)::value, 4, false>(p, i, p.n_out, j + r, c, n_inner, 0);
                 });
             }
@@ -178,24 +172,17 @@ constexpr size_t kRowsDealt = 12;    // of x
 }  // namespace
 
 void multiply_part(const F32Product & product, int ith, int n_threads) {
-    // This thread's share of n rows, in whole tiles; returns the first and how many.
-    const auto share = [&](size_t n, size_t unit) {
-        const auto begin_of = [&](int thread) {
-            return std::min(n, (n + unit - 1) / unit * static_cast<size_t>(thread) / static_cast<size_t>(n_threads) * unit);
-        };
-        return std::pair(begin_of(ith), begin_of(ith + 1) - begin_of(ith));
-    };
     F32Product mine = product;
     if (product.n > product.n_out) {
-        const auto [first, n] = share(product.n, kRowsDealt);
+        const auto [first, end] = share_of(product.n, kRowsDealt, ith, n_threads);
         mine.x += first * mine.x_stride;
         mine.out += first * mine.out_stride;
-        mine.n = n;
+        mine.n = end - first;
     } else {
-        const auto [first, n] = share(product.n_out, kWeightsDealt);
+        const auto [first, end] = share_of(product.n_out, kWeightsDealt, ith, n_threads);
         mine.weights += first * mine.weight_stride;
         mine.out += first;
-        mine.n_out = n;
+        mine.n_out = end - first;
     }
     if (mine.n > 0 && mine.n_out > 0) { HWY_DYNAMIC_DISPATCH(Multiply)(mine); }
 }

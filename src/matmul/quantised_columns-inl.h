@@ -16,10 +16,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
 
-// Shorter vectors than 32 bytes would cut a group of 32.
-inline constexpr bool kHasColumns = kN >= 8;
-
-#if HWY_TARGET <= HWY_AVX2
+#if HWY_TARGET <= HWY_AVX2  // shorter vectors than 32 bytes would cut a group of 32
 
 using DI8 = hn::Repartition<int8_t, DI>;
 using VU8 = hn::Vec<DU8>;
@@ -173,31 +170,6 @@ HWY_INLINE void ReadColumn(const uint8_t * block, ColumnBlock & to) {
     }
 }
 
-HWY_INLINE hn::Vec<hn::FixedTag<int32_t, 4>> FoldWhole(hn::Vec<hn::FixedTag<int32_t, 4>> v) {
-    return v;
-}
-template <class V, HWY_IF_V_SIZE_GT_V(V, 16)>
-HWY_INLINE hn::Vec<hn::FixedTag<int32_t, 4>> FoldWhole(V v) {
-    const hn::DFromV<V> d;
-    const hn::Half<decltype(d)> half;
-    return FoldWhole(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-}
-// The sums of four vectors of whole numbers, as one.
-HWY_INLINE hn::Vec<hn::FixedTag<int32_t, 4>> WholeSumsOf4(VI a, VI b, VI c, VI e) {
-    const DI d;
-    const hn::RepartitionToWide<DI> d64;
-    const auto ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
-    const auto ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
-    const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
-    const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
-    return FoldWhole(hn::Add(hn::BitCast(d, low), hn::BitCast(d, high)));
-}
-
-HWY_INLINE VF HalvesOf(const uint16_t * halves) {
-    const hn::Rebind<hwy::float16_t, DF> d16;
-    return hn::PromoteTo(DF(), hn::BitCast(d16, hn::LoadU(hn::Rebind<uint16_t, DF>(), halves)));
-}
-
 // What is known of kColumnsAtOnce columns of up to kBlocksAtOnce blocks before floats come in.
 template <size_t kRows>
 struct WholeSums {
@@ -276,7 +248,7 @@ HWY_INLINE void MultiplyColumn(const QuantisedProduct & p, const uint8_t * colum
         PITH_UNROLL
         for (size_t r = 0; r < kRows; ++r) {
             alignas(16) int32_t whole[4];
-            hn::Store(WholeSumsOf4(sums[0][r], sums[1][r], sums[2][r], sums[3][r]), d4, whole);
+            hn::Store(SumsOf4(sums[0][r], sums[1][r], sums[2][r], sums[3][r]), d4, whole);
             for (size_t i = 0; i < HWY_MIN(size_t{4}, n - b); ++i) { to.all[b + i][r][c] = whole[i]; }
         }
     }

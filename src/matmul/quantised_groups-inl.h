@@ -11,66 +11,61 @@
 #endif
 
 #include "matmul/quantised_columns-inl.h"
+#include "matmul/quantised_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
 
-inline constexpr size_t kGroup = 32;
 inline constexpr size_t kGroupSteps = kGroup / 4;
-inline constexpr size_t kBlockGroups = kQuantBlock / kGroup;
 
 template <>
 struct Block<QuantType::kQ8_0> {
     static constexpr size_t kBytes = 34, kQuants = 2;
+    static constexpr size_t kPairs = 8;  // not used: without byte products ggml has this type (quantised_product_pays)
     static constexpr int kOffset = 128;  // added to make bytes without a sign
     static constexpr bool kMins = false;
 };
 template <>
 struct Block<QuantType::kQ4_0> {
     static constexpr size_t kBytes = 18, kQuants = 2;
+    static constexpr size_t kPairs = 8;  // 8 · 2 · 15 · 127
     static constexpr int kOffset = 8;
     static constexpr bool kMins = false;
 };
 template <>
 struct Block<QuantType::kQ4_1> {
     static constexpr size_t kBytes = 20, kQuants = 4;
+    static constexpr size_t kPairs = 8;
     static constexpr int kOffset = 0;
     static constexpr bool kMins = true;
 };
 
-// Up to 8 groups of kPanelColumns columns.
+// n_groups groups of kPanelColumns columns.
 struct GroupPanel {
+    size_t n_groups = 0;
     alignas(64) uint8_t quants[kPanelSteps][kPanelColumns][4];
     alignas(64) uint16_t d[kBlockGroups][kPanelColumns];  // as the file has them
     alignas(64) uint16_t m[kBlockGroups][kPanelColumns];
 };
 
-HWY_INLINE VF FloatsOf(const uint16_t * halves) {
-    const hn::Rebind<hwy::float16_t, DF> d16;
-    return hn::PromoteTo(DF(), hn::BitCast(d16, hn::LoadU(hn::Rebind<uint16_t, DF>(), halves)));
-}
-
-// n_groups groups of kN columns, from c on.
+// The panel's groups of kN columns, from c on.
 template <QuantType kType>
-HWY_INLINE void UnpackGroups(const ColumnPlaces & columns, size_t n_groups, size_t c, GroupPanel & to) {
+HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, GroupPanel & to) {
     using B = Block<kType>;
-    const DI di;
-    const auto store = [&](VI words, size_t step)
-                           HWY_ATTR { hn::Store(words, di, reinterpret_cast<int32_t *>(to.quants[step][c])); };
-    for (size_t g = 0; g < n_groups; ++g) {
+    for (size_t g = 0; g < to.n_groups; ++g) {
         const size_t at = g * B::kBytes;
         VI words[8];
         LoadWords(columns, at + B::kQuants, words);
         if constexpr (kType == QuantType::kQ8_0) {
             LoadWords(columns, at + B::kQuants + 16, words + 4);
-            const VI signs = hn::BitCast(di, hn::Set(DU8(), 0x80));
+            const VI signs = hn::BitCast(DI(), hn::Set(DU8(), 0x80));
             PITH_UNROLL
-            for (size_t i = 0; i < 8; ++i) { store(hn::Xor(words[i], signs), kGroupSteps * g + i); }
+            for (size_t i = 0; i < 8; ++i) { StoreStep(hn::Xor(words[i], signs), kGroupSteps * g + i, c, to); }
         } else {
             PITH_UNROLL
             for (size_t i = 0; i < 4; ++i) {
-                store(BitsOf<0, 15>(words[i]), kGroupSteps * g + i);
-                store(BitsOf<4, 15>(words[i]), kGroupSteps * g + 4 + i);
+                StoreStep(BitsOf<0, 15>(words[i]), kGroupSteps * g + i, c, to);
+                StoreStep(BitsOf<4, 15>(words[i]), kGroupSteps * g + 4 + i, c, to);
             }
         }
         for (size_t i = 0; i < kN; ++i) {
@@ -81,85 +76,35 @@ HWY_INLINE void UnpackGroups(const ColumnPlaces & columns, size_t n_groups, size
     }
 }
 
-// sums [kRows][kPanelColumns] += the rows' products with n_groups groups of the panel.
+// sums [kRows][kPanelColumns] += the rows' products with the panel.
 template <QuantType kType, size_t kRows>
-HWY_INLINE void MultiplyGroupTile(const GroupPanel & panel, size_t n_groups, const QuantisedGroups * rows, float * sums) {
+HWY_INLINE void MultiplyTile(const GroupPanel & panel, const QuantisedGroups * rows, float * sums) {
     using B = Block<kType>;
     const DI di;
     const DF df;
-    const DU8 du8;
-    const DI16 di16;
-    const hn::Repartition<int8_t, DI> di8;
     VF all[kRows][kPanelVectors];
     PITH_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
         PITH_UNROLL
         for (size_t v = 0; v < kPanelVectors; ++v) { all[r][v] = hn::Load(df, sums + r * kPanelColumns + v * kN); }
     }
-    const auto quad = [&](size_t r, size_t step) HWY_ATTR {
-        int32_t four = 0;
-        hwy::CopyBytes<4>(rows[r].quants + 4 * step, &four);
-        return hn::BitCast(di8, hn::Set(di, four));
-    };
-    const auto weights = [&](size_t step, size_t v) HWY_ATTR {
-        return hn::BitCast(du8, hn::Load(di, reinterpret_cast<const int32_t *>(panel.quants[step][v * kN])));
-    };
-    for (size_t g = 0; g < n_groups; ++g) {
+    for (size_t g = 0; g < panel.n_groups; ++g) {
         VI group[kRows][kPanelVectors];
         PITH_UNROLL
         for (size_t r = 0; r < kRows; ++r) {
             PITH_UNROLL
             for (size_t v = 0; v < kPanelVectors; ++v) { group[r][v] = hn::Set(di, -B::kOffset * rows[r].sums[g]); }
         }
-        if constexpr (kHasByteDots) {
-            PITH_UNROLL
-            for (size_t s = 0; s < kGroupSteps; ++s) {
-                const size_t step = g * kGroupSteps + s;
-                hn::Vec<DU8> w[kPanelVectors];
-                PITH_UNROLL
-                for (size_t v = 0; v < kPanelVectors; ++v) { w[v] = weights(step, v); }
-                PITH_UNROLL
-                for (size_t r = 0; r < kRows; ++r) {
-                    auto x = quad(r, step);
-                    PITH_ONE_LOAD(x);
-                    PITH_UNROLL
-                    for (size_t v = 0; v < kPanelVectors; ++v) {
-                        group[r][v] = hn::SumOfMulQuadAccumulate(di, w[v], x, group[r][v]);
-                    }
-                }
-            }
-        } else {  // 8 · 2 · 15 · 127 fit 16 bits; Q8_0 does not come here
-            hn::Vec<DI16> pairs[kRows][kPanelVectors];
-            PITH_UNROLL
-            for (size_t s = 0; s < kGroupSteps; ++s) {
-                const size_t step = g * kGroupSteps + s;
-                PITH_UNROLL
-                for (size_t v = 0; v < kPanelVectors; ++v) {
-                    const auto w = weights(step, v);
-                    PITH_UNROLL
-                    for (size_t r = 0; r < kRows; ++r) {
-                        const auto product = hn::SatWidenMulPairwiseAdd(di16, w, quad(r, step));
-                        pairs[r][v] = s == 0 ? product : hn::Add(pairs[r][v], product);
-                    }
-                }
-            }
-            PITH_UNROLL
-            for (size_t r = 0; r < kRows; ++r) {
-                PITH_UNROLL
-                for (size_t v = 0; v < kPanelVectors; ++v) {
-                    group[r][v] = hn::Add(group[r][v], hn::WidenMulPairwiseAdd(di, pairs[r][v], hn::Set(di16, int16_t{1})));
-                }
-            }
-        }
+        AddSteps<kGroupSteps, B::kPairs>(panel.quants, g * kGroupSteps, rows, group);
         PITH_UNROLL
         for (size_t v = 0; v < kPanelVectors; ++v) {
-            const VF d = FloatsOf(panel.d[g] + v * kN);
+            const VF d = HalvesOf(panel.d[g] + v * kN);
             PITH_UNROLL
             for (size_t r = 0; r < kRows; ++r) {
                 const VF scale = hn::Mul(d, hn::Set(df, rows[r].scales[g]));
                 all[r][v] = hn::MulAdd(hn::ConvertTo(df, group[r][v]), scale, all[r][v]);
                 if constexpr (B::kMins) {
-                    all[r][v] = hn::MulAdd(FloatsOf(panel.m[g] + v * kN), hn::Set(df, rows[r].scaled_sums[g]), all[r][v]);
+                    all[r][v] = hn::MulAdd(HalvesOf(panel.m[g] + v * kN), hn::Set(df, rows[r].scaled_sums[g]), all[r][v]);
                 }
             }
         }
@@ -216,17 +161,6 @@ HWY_INLINE hn::Vec<DHalfI> GroupProducts(hn::Vec<DHalfU8> w, const int8_t * quan
     }
 }
 
-HWY_INLINE hn::Vec<hn::FixedTag<int32_t, 4>> SumsOfGroups(hn::Vec<DHalfI> a, hn::Vec<DHalfI> b, hn::Vec<DHalfI> c,
-                                                          hn::Vec<DHalfI> e) {
-    const DHalfI d;
-    const hn::RepartitionToWide<DHalfI> d64;
-    const auto ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
-    const auto ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
-    const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
-    const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
-    return FoldWhole(hn::Add(hn::BitCast(d, low), hn::BitCast(d, high)));
-}
-
 // Groups [first, first + n) of one column, from its first to its last byte.
 template <QuantType kType, size_t kRows>
 HWY_INLINE void MultiplyGroupColumn(const QuantisedProduct & p, const uint8_t * column, size_t first, size_t n, size_t c,
@@ -257,7 +191,7 @@ HWY_INLINE void MultiplyGroupColumn(const QuantisedProduct & p, const uint8_t * 
                 products[i] = GroupProducts<kType>(w[i], row.quants + group % kBlockGroups * kGroup);
             }
             alignas(16) int32_t whole[4];
-            hn::Store(SumsOfGroups(products[0], products[1], products[2], products[3]), d4, whole);
+            hn::Store(SumsOf4(products[0], products[1], products[2], products[3]), d4, whole);
             for (size_t i = 0; i < HWY_MIN(size_t{4}, n - g); ++i) { to.all[g + i][r][c] = whole[i]; }
         }
     }
@@ -282,7 +216,7 @@ HWY_INLINE void MultiplyFewGroupRows(const QuantisedProduct & p, size_t first, s
         }
         for (size_t g = 0; g < n; ++g) {
             const size_t group = from + g;
-            const VF d = FloatsOf(whole.d[g]);
+            const VF d = HalvesOf(whole.d[g]);
             PITH_UNROLL
             for (size_t r = 0; r < kRows; ++r) {
                 const QuantisedGroups & row = p.groups[group / kBlockGroups * row_stride + r];
@@ -290,7 +224,7 @@ HWY_INLINE void MultiplyFewGroupRows(const QuantisedProduct & p, size_t first, s
                 const VI dots = hn::Add(hn::Load(di, whole.all[g][r]), hn::Set(di, -B::kOffset * row.sums[i]));
                 sums[r] = hn::MulAdd(hn::ConvertTo(df, dots), hn::Mul(d, hn::Set(df, row.scales[i])), sums[r]);
                 if constexpr (B::kMins) {
-                    sums[r] = hn::MulAdd(FloatsOf(whole.m[g]), hn::Set(df, row.scaled_sums[i]), sums[r]);
+                    sums[r] = hn::MulAdd(HalvesOf(whole.m[g]), hn::Set(df, row.scaled_sums[i]), sums[r]);
                 }
             }
         }

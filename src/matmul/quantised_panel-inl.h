@@ -132,6 +132,11 @@ HWY_INLINE VI BitsOf(VI v) {
 HWY_INLINE VI ByteOf(VI v, int byte) {
     return hn::And(hn::Set(DI(), 255), hn::ShiftRightSame(v, 8 * byte));
 }
+// kN floats of 16 bits.
+HWY_INLINE VF HalvesOf(const uint16_t * halves) {
+    const hn::Rebind<hwy::float16_t, DF> d16;
+    return hn::PromoteTo(DF(), hn::BitCast(d16, hn::LoadU(hn::Rebind<uint16_t, DF>(), halves)));
+}
 HWY_INLINE VF HalfOf(VI v) {  // the lower 16 bits of each lane, a float of 16 bits
     const hn::Rebind<uint16_t, DI> d16;
     const hn::Rebind<hwy::float16_t, DF> df16;
@@ -155,10 +160,11 @@ HWY_INLINE void UnpackScales(const ColumnPlaces & columns, size_t c, Panel & to)
     }
 }
 
-// Unpacks the blocks that `columns` point at into kN columns of the panel, from c on.
-HWY_INLINE void StoreStep(VI words, size_t step, size_t c, Panel & to) {
+template <class AnyPanel>
+HWY_INLINE void StoreStep(VI words, size_t step, size_t c, AnyPanel & to) {
     hn::Store(words, DI(), reinterpret_cast<int32_t *>(to.quants[step][c]));
 }
+// Unpacks the blocks that `columns` point at into kN columns of the panel, from c on.
 template <QuantType kType>
 HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, Panel & to) {
     using B = Block<kType>;
@@ -184,13 +190,9 @@ HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, Panel & to
             const VI up = hn::ShiftLeftSame(scales[g / 4], 24 - 8 * (g % 4));
             hn::Store(hn::ShiftRight<24>(up), DI(), to.scales[g] + c);
         }
-        alignas(64) int32_t halves[kN];
-        for (size_t i = 0; i < kN; ++i) {
-            uint16_t half = 0;
-            hwy::CopyBytes<2>(columns.of(i) + B::kD, &half);
-            halves[i] = half;
-        }
-        hn::Store(HalfOf(hn::Load(DI(), halves)), DF(), to.d + c);
+        alignas(64) uint16_t halves[kN];
+        for (size_t i = 0; i < kN; ++i) { hwy::CopyBytes<2>(columns.of(i) + B::kD, &halves[i]); }
+        hn::Store(HalvesOf(halves), DF(), to.d + c);
     } else {
         UnpackScales(columns, c, to);
         VI high[8];  // Q5_K: bit 2 j and 2 j + 1 of a byte belong to the weights of the j-th 64
@@ -213,6 +215,62 @@ HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, Panel & to
                 }
                 StoreStep(first, 16 * j + i, c, to);
                 StoreStep(second, 16 * j + 8 + i, c, to);
+            }
+        }
+    }
+}
+
+// sums [kRows][kPanelVectors] += the rows' quads with kSteps steps of the panel from `step` on. kPairs: how many of them have
+// products whose pairs fit 16 bits together.
+template <size_t kSteps, size_t kPairs, size_t kRows, class Row>
+HWY_INLINE void AddSteps(const uint8_t (&quants)[kPanelSteps][kPanelColumns][4], size_t step, const Row * rows,
+                         VI (&sums)[kRows][kPanelVectors]) {
+    const DI di;
+    const DI16 di16;
+    const hn::Repartition<int8_t, DI> di8;
+    const auto quad = [&](size_t r, size_t s) HWY_ATTR {
+        int32_t four = 0;
+        hwy::CopyBytes<4>(rows[r].quants + 4 * s, &four);
+        return hn::BitCast(di8, hn::Set(di, four));
+    };
+    const auto weights = [&](size_t s, size_t v) HWY_ATTR {
+        return hn::BitCast(DU8(), hn::Load(di, reinterpret_cast<const int32_t *>(quants[s][v * kN])));
+    };
+    if constexpr (kHasByteDots) {
+        PITH_UNROLL
+        for (size_t s = step; s < step + kSteps; ++s) {
+            hn::Vec<DU8> w[kPanelVectors];
+            PITH_UNROLL
+            for (size_t v = 0; v < kPanelVectors; ++v) { w[v] = weights(s, v); }
+            PITH_UNROLL
+            for (size_t r = 0; r < kRows; ++r) {
+                auto x = quad(r, s);
+                PITH_ONE_LOAD(x);
+                PITH_UNROLL
+                for (size_t v = 0; v < kPanelVectors; ++v) { sums[r][v] = hn::SumOfMulQuadAccumulate(di, w[v], x, sums[r][v]); }
+            }
+        }
+    } else {
+        for (size_t s = step; s < step + kSteps; s += kPairs) {
+            hn::Vec<DI16> pairs[kRows][kPanelVectors];
+            PITH_UNROLL
+            for (size_t p = 0; p < kPairs; ++p) {
+                PITH_UNROLL
+                for (size_t v = 0; v < kPanelVectors; ++v) {
+                    const auto w = weights(s + p, v);
+                    PITH_UNROLL
+                    for (size_t r = 0; r < kRows; ++r) {
+                        const auto product = hn::SatWidenMulPairwiseAdd(di16, w, quad(r, s + p));
+                        pairs[r][v] = p == 0 ? product : hn::Add(pairs[r][v], product);
+                    }
+                }
+            }
+            PITH_UNROLL
+            for (size_t r = 0; r < kRows; ++r) {
+                PITH_UNROLL
+                for (size_t v = 0; v < kPanelVectors; ++v) {
+                    sums[r][v] = hn::Add(sums[r][v], hn::WidenMulPairwiseAdd(di, pairs[r][v], hn::Set(di16, int16_t{1})));
+                }
             }
         }
     }

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <utility>
+#include <type_traits>
 
 #include "device/amx.h"
 #include "device/cpu_targets.h"
 #include "matmul/amx_product.h"
+#include "matmul/share.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "matmul/quantised_product.cpp"
@@ -22,77 +22,8 @@ namespace pith::HWY_NAMESPACE {
 
 // Rows of x in a tile, whose sums with the panel's columns stay in registers.
 inline constexpr size_t kTileRows = kManyRegisters ? 6 : 4;
-template <QuantType kType>
-inline constexpr bool kInGroups = kType == QuantType::kQ8_0 || kType == QuantType::kQ4_0 || kType == QuantType::kQ4_1;
 // Rows that meet a panel before it is unpacked anew.
 inline constexpr size_t kRowsAtOnce = 512;
-
-// ---- rows -------------------------------------------------------------------------------------------------------------------
-
-void QuantiseBlock(const float * x, QuantisedBlock & to) {
-    const DF df;
-    const hn::Rebind<int8_t, DF> d8;
-    VF most = hn::Zero(df);
-    VF wrong = hn::Zero(df);  // stays 0 unless an element is infinite or not a number: then the row's products are not numbers
-    for (size_t i = 0; i < kQuantBlock; i += kN) {
-        const VF v = hn::LoadU(df, x + i);
-        most = hn::Max(most, hn::Abs(v));
-        wrong = hn::Add(wrong, hn::Sub(v, v));
-    }
-    const float largest = hn::ReduceMax(df, most);
-    const VF by = hn::Set(df, largest > 0 ? 127.0F / largest : 0.0F);
-    for (size_t i = 0; i < kQuantBlock; i += kN) {
-        hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(hn::Mul(hn::LoadU(df, x + i), by))), d8, to.quants + i);
-    }
-    for (size_t g = 0; g < 16; ++g) {
-        int32_t sum = 0;
-        for (size_t i = 0; i < 16; ++i) { sum += to.quants[16 * g + i]; }
-        to.offsets[g] = sum;
-    }
-    for (size_t g = 0; g < 8; ++g) { to.sums[g] = static_cast<int16_t>(to.offsets[2 * g] + to.offsets[2 * g + 1]); }
-    for (int32_t & offset : to.offsets) { offset *= -32; }
-    to.scale = largest / 127.0F + hn::ReduceSum(df, wrong);
-}
-
-// A group of 32.
-void QuantiseGroup(const float * x, size_t g, QuantisedGroups & to) {
-    const DF df;
-    const hn::Rebind<int8_t, DF> d8;
-    VF most = hn::Zero(df);
-    VF wrong = hn::Zero(df);
-    for (size_t i = 0; i < kGroup; i += kN) {
-        const VF v = hn::LoadU(df, x + i);
-        most = hn::Max(most, hn::Abs(v));
-        wrong = hn::Add(wrong, hn::Sub(v, v));
-    }
-    const float largest = hn::ReduceMax(df, most);
-    const VF by = hn::Set(df, largest > 0 ? 127.0F / largest : 0.0F);
-    int8_t * quants = to.quants + g * kGroup;
-    for (size_t i = 0; i < kGroup; i += kN) {
-        hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(hn::Mul(hn::LoadU(df, x + i), by))), d8, quants + i);
-    }
-    int32_t sum = 0;
-    for (size_t i = 0; i < kGroup; ++i) { sum += quants[i]; }
-    to.sums[g] = sum;
-    to.scales[g] = largest / 127.0F + hn::ReduceSum(df, wrong);
-    to.scaled_sums[g] = to.scales[g] * static_cast<float>(sum);
-}
-
-void QuantiseRows(const RowsToQuantise & rows, size_t first, size_t end) {
-    const size_t stride = padded_rows(rows.n);
-    for (size_t r = first; r < end; ++r) {
-        if (rows.groups != nullptr) {
-            for (size_t g = 0; g < rows.n_in / kGroup; ++g) {
-                QuantiseGroup(rows.x + r * rows.stride + g * kGroup, g % kBlockGroups,
-                              rows.groups[g / kBlockGroups * stride + r]);
-            }
-            continue;
-        }
-        for (size_t b = 0; b < rows.n_in / kQuantBlock; ++b) {
-            QuantiseBlock(rows.x + r * rows.stride + b * kQuantBlock, rows.blocks[b * stride + r]);
-        }
-    }
-}
 
 // ---- a panel and a tile of rows ---------------------------------------------------------------------------------------------
 
@@ -102,23 +33,13 @@ HWY_INLINE void MultiplyTile(const Panel & panel, const QuantisedBlock * rows, f
     using B = Block<kType>;
     const DI di;
     const DF df;
-    const DU8 du8;
     const DI16 di16;
-    const hn::Repartition<int8_t, DI> di8;
     VI all[kRows][kPanelVectors];
     PITH_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
         PITH_UNROLL
         for (size_t v = 0; v < kPanelVectors; ++v) { all[r][v] = hn::Zero(di); }
     }
-    const auto quad = [&](size_t r, size_t step) HWY_ATTR {
-        int32_t four = 0;
-        hwy::CopyBytes<4>(rows[r].quants + 4 * step, &four);
-        return hn::BitCast(di8, hn::Set(di, four));
-    };
-    const auto weights = [&](size_t step, size_t v) HWY_ATTR {
-        return hn::BitCast(du8, hn::Load(di, reinterpret_cast<const int32_t *>(panel.quants[step][v * kN])));
-    };
     for (size_t g = 0; g < kPanelSteps / B::kSteps; ++g) {
         VI group[kRows][kPanelVectors];
         PITH_UNROLL
@@ -128,48 +49,7 @@ HWY_INLINE void MultiplyTile(const Panel & panel, const QuantisedBlock * rows, f
                 group[r][v] = B::kMins ? hn::Zero(di) : hn::Set(di, rows[r].offsets[g]);
             }
         }
-        if constexpr (kHasByteDots) {
-            PITH_UNROLL
-            for (size_t s = 0; s < B::kSteps; ++s) {
-                const size_t step = g * B::kSteps + s;
-                hn::Vec<DU8> w[kPanelVectors];
-                PITH_UNROLL
-                for (size_t v = 0; v < kPanelVectors; ++v) { w[v] = weights(step, v); }
-                PITH_UNROLL
-                for (size_t r = 0; r < kRows; ++r) {
-                    auto x = quad(r, step);
-                    PITH_ONE_LOAD(x);
-                    PITH_UNROLL
-                    for (size_t v = 0; v < kPanelVectors; ++v) {
-                        group[r][v] = hn::SumOfMulQuadAccumulate(di, w[v], x, group[r][v]);
-                    }
-                }
-            }
-        } else {
-            for (size_t s = 0; s < B::kSteps; s += B::kPairs) {
-                hn::Vec<DI16> pairs[kRows][kPanelVectors];
-                PITH_UNROLL
-                for (size_t p = 0; p < B::kPairs; ++p) {
-                    const size_t step = g * B::kSteps + s + p;
-                    PITH_UNROLL
-                    for (size_t v = 0; v < kPanelVectors; ++v) {
-                        const auto w = weights(step, v);
-                        PITH_UNROLL
-                        for (size_t r = 0; r < kRows; ++r) {
-                            const auto product = hn::SatWidenMulPairwiseAdd(di16, w, quad(r, step));
-                            pairs[r][v] = p == 0 ? product : hn::Add(pairs[r][v], product);
-                        }
-                    }
-                }
-                PITH_UNROLL
-                for (size_t r = 0; r < kRows; ++r) {
-                    PITH_UNROLL
-                    for (size_t v = 0; v < kPanelVectors; ++v) {
-                        group[r][v] = hn::Add(group[r][v], hn::WidenMulPairwiseAdd(di, pairs[r][v], hn::Set(di16, int16_t{1})));
-                    }
-                }
-            }
-        }
+        AddSteps<B::kSteps, B::kPairs>(panel.quants, g * B::kSteps, rows, group);
         PITH_UNROLL
         for (size_t v = 0; v < kPanelVectors; ++v) {
             const VI scale = hn::Load(di, panel.scales[g] + v * kN);
@@ -199,28 +79,21 @@ HWY_INLINE void MultiplyTile(const Panel & panel, const QuantisedBlock * rows, f
     }
 }
 
-template <QuantType kType, size_t kRows = kTileRows>
-HWY_INLINE void MultiplyTileOf(size_t n, const Panel & panel, const QuantisedBlock * rows, float * sums) {
-    if constexpr (kRows > 1) {
-        if (n < kRows) { return MultiplyTileOf<kType, kRows - 1>(n, panel, rows, sums); }
-    }
-    MultiplyTile<kType, kRows>(panel, rows, sums);
-}
-
-template <QuantType kType>
-HWY_INLINE void MultiplyByVectors(const Panel & panel, const QuantisedBlock * rows, size_t n, float * sums) {
+// The same for n rows.
+template <QuantType kType, class AnyPanel, class Row>
+HWY_INLINE void MultiplyByVectors(const AnyPanel & panel, const Row * rows, size_t n, float * sums) {
     const size_t n_tiles = (n + kTileRows - 1) / kTileRows;
     for (size_t t = 0; t < n_tiles; ++t) {
         const size_t first = n * t / n_tiles;
-        const size_t n_here = n * (t + 1) / n_tiles - first;
-        MultiplyTileOf<kType>(n_here, panel, rows + first, sums + first * kPanelColumns);
+        WithCount<kTileRows>(n * (t + 1) / n_tiles - first, [&](auto count) HWY_ATTR {
+            MultiplyTile<kType, decltype(count)::value>(panel, rows + first, sums + first * kPanelColumns);
+        });
     }
 }
 
 // ---- the matrix unit --------------------------------------------------------------------------------------------------------
 
 #if HWY_TARGET == HWY_AVX3_DL
-inline constexpr bool kMayHaveMatrix = true;
 static_assert(kPanelColumns == kAmxColumns);
 
 // Weights times their groups' scales, in two planes of bytes.
@@ -252,89 +125,57 @@ HWY_NOINLINE void SpreadPanel(const Panel & panel, AmxPanel & to) {
         }
     }
 }
-#else
-inline constexpr bool kMayHaveMatrix = false;
+template <QuantType kType>
+HWY_INLINE void MultiplyByMatrix(const Panel & panel, const QuantisedBlock * rows, size_t n, float * sums) {
+    AmxPanel planes;
+    SpreadPanel<kType>(panel, planes);
+    multiply_amx(planes, {panel.d, panel.dmin, Block<kType>::kMins ? panel.mins[0] : nullptr}, rows, n, sums);
+}
 #endif
 
 // ---- columns ----------------------------------------------------------------------------------------------------------------
 
+template <QuantType kType>
+HWY_INLINE auto RowsOf(const QuantisedProduct & p) {
+    if constexpr (has_groups(kType)) {
+        return p.groups;
+    } else {
+        return p.x;
+    }
+}
+
 // Columns [first, first + n_columns) for rows [row, row + n) of out; at most kPanelColumns and kRowsAtOnce of them.
 template <QuantType kType>
 HWY_INLINE void MultiplyColumns(const QuantisedProduct & p, size_t first, size_t n_columns, size_t row, size_t n,
-                                const NextColumns & next, bool by_matrix) {
-    constexpr size_t kBytes = Block<kType>::kBytes;
+                                const NextColumns & next, [[maybe_unused]] bool by_matrix) {
+    constexpr bool kGroups = has_groups(kType);
+    constexpr size_t kBytes = Block<kType>::kBytes * (kGroups ? kBlockGroups : 1);
     alignas(64) float sums[kRowsAtOnce * kPanelColumns];
-    Panel panel;
+    std::conditional_t<kGroups, GroupPanel, Panel> panel;
     std::fill_n(sums, n * kPanelColumns, 0.0F);
     const uint8_t * columns[kPanelColumns];  // behind the last: the last again
     for (size_t c = 0; c < kPanelColumns; ++c) {
         columns[c] = p.weights + (first + HWY_MIN(c, n_columns - 1)) * p.weight_stride;
     }
-    const size_t n_blocks = p.n_in / kQuantBlock;
-    const size_t row_stride = padded_rows(p.n);
+    const size_t n_blocks = (p.n_in + kQuantBlock - 1) / kQuantBlock;
     for (size_t b = 0; b < n_blocks; ++b) {
+        if constexpr (kGroups) { panel.n_groups = HWY_MIN(kBlockGroups, p.n_in / kGroup - b * kBlockGroups); }
         for (size_t v = 0; v < kPanelVectors; ++v) {
             ColumnPlaces places;
             for (size_t c = 0; c < kN; ++c) { places.set(c, columns[v * kN + c] + b * kBytes); }
             UnpackColumns<kType>(places, v * kN, panel);
         }
         next.fetch(b, n_blocks);
-        const QuantisedBlock * rows = p.x + b * row_stride + row;
-        if constexpr (kMayHaveMatrix) {
-            if (by_matrix) {
+        const auto * rows = RowsOf<kType>(p) + b * padded_rows(p.n) + row;
 #if HWY_TARGET == HWY_AVX3_DL
-                AmxPanel planes;
-                SpreadPanel<kType>(panel, planes);
-                const AmxScales scales = {panel.d, panel.dmin, Block<kType>::kMins ? panel.mins[0] : nullptr};
-                multiply_amx(planes, scales, rows, n, sums);
-#endif
+        if constexpr (!kGroups) {
+            if (by_matrix) {
+                MultiplyByMatrix<kType>(panel, rows, n, sums);
                 continue;
             }
         }
+#endif
         MultiplyByVectors<kType>(panel, rows, n, sums);
-    }
-    for (size_t r = 0; r < n; ++r) {
-        std::copy_n(sums + r * kPanelColumns, n_columns, p.out + (row + r) * p.out_stride + first);
-    }
-}
-
-template <QuantType kType, size_t kRows = kTileRows>
-HWY_INLINE void MultiplyGroupTileOf(size_t n, const GroupPanel & panel, size_t n_groups, const QuantisedGroups * rows,
-                                    float * sums) {
-    if constexpr (kRows > 1) {
-        if (n < kRows) { return MultiplyGroupTileOf<kType, kRows - 1>(n, panel, n_groups, rows, sums); }
-    }
-    MultiplyGroupTile<kType, kRows>(panel, n_groups, rows, sums);
-}
-
-// The same for weights in groups of 32.
-template <QuantType kType>
-HWY_INLINE void MultiplyGroupColumns(const QuantisedProduct & p, size_t first, size_t n_columns, size_t row, size_t n,
-                                     const NextColumns & next) {
-    alignas(64) float sums[kRowsAtOnce * kPanelColumns];
-    GroupPanel panel;
-    std::fill_n(sums, n * kPanelColumns, 0.0F);
-    const uint8_t * columns[kPanelColumns];  // behind the last: the last again
-    for (size_t c = 0; c < kPanelColumns; ++c) {
-        columns[c] = p.weights + (first + HWY_MIN(c, n_columns - 1)) * p.weight_stride;
-    }
-    const size_t all_groups = p.n_in / kGroup;
-    const size_t n_blocks = (all_groups + kBlockGroups - 1) / kBlockGroups;
-    const size_t n_tiles = (n + kTileRows - 1) / kTileRows;
-    for (size_t b = 0; b < n_blocks; ++b) {
-        const size_t n_groups = HWY_MIN(kBlockGroups, all_groups - b * kBlockGroups);
-        for (size_t v = 0; v < kPanelVectors; ++v) {
-            ColumnPlaces places;
-            for (size_t c = 0; c < kN; ++c) { places.set(c, columns[v * kN + c] + b * kBlockGroups * Block<kType>::kBytes); }
-            UnpackGroups<kType>(places, n_groups, v * kN, panel);
-        }
-        next.fetch(b, n_blocks);
-        const QuantisedGroups * rows = p.groups + b * padded_rows(p.n) + row;
-        for (size_t t = 0; t < n_tiles; ++t) {
-            const size_t begin = n * t / n_tiles;
-            const size_t n_here = n * (t + 1) / n_tiles - begin;
-            MultiplyGroupTileOf<kType>(n_here, panel, n_groups, rows + begin, sums + begin * kPanelColumns);
-        }
     }
     for (size_t r = 0; r < n; ++r) {
         std::copy_n(sums + r * kPanelColumns, n_columns, p.out + (row + r) * p.out_stride + first);
@@ -349,41 +190,32 @@ HWY_INLINE NextColumns NextAfter(const QuantisedProduct & p, size_t c, size_t en
 
 #if HWY_TARGET <= HWY_AVX2
 inline constexpr size_t kFewRows = 4;  // that meet columns as they lie
-#else
-inline constexpr size_t kFewRows = 0;
-#endif
 
-// Columns [first, end) for n <= kFewRows rows.
-template <QuantType kType, size_t kRows = kFewRows>
-HWY_INLINE void MultiplyAsTheyLie([[maybe_unused]] const QuantisedProduct & p, [[maybe_unused]] size_t first,
-                                  [[maybe_unused]] size_t end) {
-#if HWY_TARGET <= HWY_AVX2
-    if constexpr (kRows > 1) {
-        if (p.n < kRows) { return MultiplyAsTheyLie<kType, kRows - 1>(p, first, end); }
-    }
-    for (size_t c = first; c < end; c += kColumnsAtOnce) {
-        if constexpr (kInGroups<kType>) {
-            MultiplyFewGroupRows<kType, kRows>(p, c, HWY_MIN(kColumnsAtOnce, end - c));
-        } else {
-            MultiplyFewRows<kType, kRows>(p, c, HWY_MIN(kColumnsAtOnce, end - c));
+// Columns [first, end) for at most kFewRows rows.
+template <QuantType kType>
+HWY_INLINE void MultiplyAsTheyLie(const QuantisedProduct & p, size_t first, size_t end) {
+    WithCount<kFewRows>(p.n, [&](auto count) HWY_ATTR {
+        constexpr size_t kRows = decltype(count)::value;
+        for (size_t c = first; c < end; c += kColumnsAtOnce) {
+            if constexpr (has_groups(kType)) {
+                MultiplyFewGroupRows<kType, kRows>(p, c, HWY_MIN(kColumnsAtOnce, end - c));
+            } else {
+                MultiplyFewRows<kType, kRows>(p, c, HWY_MIN(kColumnsAtOnce, end - c));
+            }
         }
-    }
-#endif
+    });
 }
+#endif
 
 template <QuantType kType>
 HWY_NOINLINE void MultiplyType(const QuantisedProduct & p, size_t first, size_t end, ProductUnit unit) {
+#if HWY_TARGET <= HWY_AVX2
     if (unit == ProductUnit::kBest && p.n <= kFewRows) { return MultiplyAsTheyLie<kType>(p, first, end); }
+#endif
     for (size_t c = first; c < end; c += kPanelColumns) {
         for (size_t row = 0; row < p.n; row += kRowsAtOnce) {
-            const size_t n_columns = HWY_MIN(kPanelColumns, end - c);
-            const size_t n = HWY_MIN(kRowsAtOnce, p.n - row);
-            const NextColumns next = NextAfter(p, c, end, kPanelColumns);
-            if constexpr (kInGroups<kType>) {
-                MultiplyGroupColumns<kType>(p, c, n_columns, row, n, next);
-            } else {
-                MultiplyColumns<kType>(p, c, n_columns, row, n, next, unit == ProductUnit::kMatrix);
-            }
+            MultiplyColumns<kType>(p, c, HWY_MIN(kPanelColumns, end - c), row, HWY_MIN(kRowsAtOnce, p.n - row),
+                                   NextAfter(p, c, end, kPanelColumns), unit == ProductUnit::kMatrix);
         }
     }
 }
@@ -429,15 +261,6 @@ std::atomic<ProductUnit> unit_in_use = ProductUnit::kBest;
 
 bool better_than(int64_t target) {  // better sets have smaller numbers
     return HWY_ARCH_X86 != 0 && HWY_DYNAMIC_DISPATCH(QuantisedTarget)() <= target;
-}
-
-// The share of n things, dealt in whole units, that thread ith gets.
-std::pair<size_t, size_t> share_of(size_t n, size_t unit, int ith, int n_threads) {
-    const size_t n_units = (n + unit - 1) / unit;
-    const auto begin_of = [&](int thread) {
-        return std::min(n, n_units * static_cast<size_t>(thread) / static_cast<size_t>(n_threads) * unit);
-    };
-    return {begin_of(ith), begin_of(ith + 1)};
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace pith {
 
 enum class QuantType { kQ4_K, kQ5_K, kQ6_K, kQ8_0, kQ4_0, kQ4_1 };
 // Whether groups of 32 weights have a scale each, and rows are rounded in groups.
-inline bool has_groups(QuantType type) {
+constexpr bool has_groups(QuantType type) {
     return type == QuantType::kQ8_0 || type == QuantType::kQ4_0 || type == QuantType::kQ4_1;
 }
 

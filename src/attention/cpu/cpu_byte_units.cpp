@@ -49,12 +49,6 @@ constexpr int kTileSums = kTile * kTile;
 
 static_assert(kByteTile == AmxTiles::kRowBytes);
 
-// What is at p is read or written where the compiler does not see it: GCC's functions for tiles name a few bytes of it, or
-// none.
-inline void settle(const void * p) {
-    __asm__ volatile("" : : "r"(p) : "memory");
-}
-
 // Sums stay in tiles 0 to 3, one a group; 4 holds rows of the matrix, 5 to 7 hold entries.
 PITH_AMX_BYTES inline void store_sums(int32_t * sums) {
     _tile_stored(0, sums, kByteTile);
