@@ -132,7 +132,10 @@ ggml_tensor * quantised_rows(ggml_context * ctx, ggml_tensor * x, ggml_type kind
 }  // namespace
 
 ggml_tensor * cpu_mul_mat(ggml_context * ctx, ggml_tensor * weight, ggml_tensor * x) {
-    if (!ggml_is_matrix(weight) || !in_host_memory(weight) || !is_f32_matrix(x)) { return ggml_mul_mat(ctx, weight, x); }
+    const bool rows_are_whole = ggml_is_matrix(weight) && weight->nb[0] == ggml_type_size(weight->type);
+    if (!rows_are_whole || !in_host_memory(weight) || !is_f32_matrix(x) || weight->ne[0] != x->ne[0]) {
+        return ggml_mul_mat(ctx, weight, x);  // which ends the program where the shapes do not fit
+    }
     if (has_quantised_product(weight->type, weight->ne[0])) {
         const ggml_type kind = has_groups(*quant_type_of(weight->type)) ? kOfGroups : kOfBlocks;
         std::array<ggml_tensor *, 2> sources = {weight, quantised_rows(ctx, x, kind)};
