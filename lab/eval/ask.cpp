@@ -177,10 +177,8 @@ Status ask_apart(const Model & model, const Tokenizer & tokenizer, const EvalOpt
 }  // namespace
 
 Status ask_unit(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options, const EvalUnit & unit,
-                const std::vector<PolicyCase> & cases, const WantCase & wanted, const std::atomic<bool> * cancel,
+                const std::vector<PolicyCase> & cases, const WantCase & wanted, const RunHooks & hooks,
                 const EmitAnswers & emit) {
-    RunHooks hooks;
-    hooks.cancel = cancel;
     if (unit.perplexity || !options.share || !options.one_shot()) {
         for (size_t i = 0; i < cases.size(); ++i) {
             if (wanted(i)) { PITH_RETURN_IF_ERROR(ask_apart(model, tokenizer, options, unit, cases[i], hooks, emit)); }

@@ -266,8 +266,10 @@ private:
     }
 
     Status ask_by_itself(const OpenCase & one) {
+        RunHooks hooks;
+        hooks.cancel = cancel_;
         return ask_unit(
-            model_, tokenizer_, options_, one.of(), cases_, [&](size_t c) { return c == one.index; }, cancel_,
+            model_, tokenizer_, options_, one.of(), cases_, [&](size_t c) { return c == one.index; }, hooks,
             [&](const std::vector<Answer> & answers) { return end_case(one, answers); });
     }
 

@@ -353,6 +353,20 @@ public:
         return {};
     }
 
+    // A perplexity's tokens, as its session reads them.
+    RunHooks hooks_of(const EvalUnit & unit) {
+        RunHooks hooks;
+        hooks.cancel = hooks_.cancel;
+        if (unit.perplexity && hooks_.read) {
+            hooks.progress = [this, before = int64_t{0}](int64_t n_done, int64_t) mutable {
+                const std::lock_guard lock(mutex_);
+                hooks_.read(n_done - (n_done > before ? before : 0));  // a case begins anew
+                before = n_done;
+            };
+        }
+        return hooks;
+    }
+
     // The first error stops the others at their next answer.
     void fail(const Status & status) {
         const std::lock_guard lock(mutex_);
@@ -415,7 +429,8 @@ Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const Ev
         }
         while (const std::optional<WantedUnit> one = next()) {
             const auto wanted = [&](size_t c) { return one->cases[c]; };
-            PITH_RETURN_IF_ERROR(ask_unit(model, tokenizer, options, *one->unit, plan.cases, wanted, hooks.cancel, emit));
+            PITH_RETURN_IF_ERROR(
+                ask_unit(model, tokenizer, options, *one->unit, plan.cases, wanted, run.hooks_of(*one->unit), emit));
         }
         return {};
     };

@@ -109,6 +109,7 @@ Result<EvalPlan> plan_evaluation(const Model & model, const Tokenizer & tokenize
 
 struct EvalHooks {
     std::function<void(int n_done, int n_total)> progress;  // answers; from any thread, one at a time
+    std::function<void(int64_t n_tokens)> read;             // so many more tokens of a perplexity; likewise
     const std::atomic<bool> * cancel = nullptr;
     int n_jobs = 1;
     int n_parallel = 1;  // answers of a job that decode together (ask_together.h); 1: one after the other, a session each

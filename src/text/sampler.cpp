@@ -15,6 +15,7 @@
 
 #include "core/guarded.h"
 #include "core/likeliest_token.h"
+#include "core/log_sum_exp.h"
 #include "pith/text.h"
 #include "text/grammar_matcher.h"
 #include "text/llama_log.h"
@@ -293,22 +294,10 @@ Sampler::Sampler(Sampler &&) noexcept = default;
 Sampler & Sampler::operator=(Sampler &&) noexcept = default;
 Sampler::~Sampler() = default;
 
-namespace {
-
-// log Σ exp(logit)
-double log_sum(std::span<const float> logits) {
-    const double largest = *std::ranges::max_element(logits);
-    double sum = 0;
-    for (const float logit : logits) { sum += std::exp(logit - largest); }
-    return largest + std::log(sum);
-}
-
-}  // namespace
-
 std::vector<std::pair<int32_t, float>> top_log_probabilities(std::span<const float> logits, int n) {
     std::vector<std::pair<int32_t, float>> all;
     if (logits.empty() || n <= 0) { return all; }
-    const double total = log_sum(logits);
+    const double total = log_sum_exp(logits);
     for (size_t i = 0; i < logits.size(); ++i) {
         all.emplace_back(static_cast<int32_t>(i), static_cast<float>(logits[i] - total));
     }
@@ -322,7 +311,7 @@ std::vector<std::pair<int32_t, float>> top_log_probabilities(std::span<const flo
 
 float log_probability(std::span<const float> logits, int32_t token) {
     if (token < 0 || static_cast<size_t>(token) >= logits.size()) { return -std::numeric_limits<float>::infinity(); }
-    return static_cast<float>(logits[static_cast<size_t>(token)] - log_sum(logits));
+    return static_cast<float>(logits[static_cast<size_t>(token)] - log_sum_exp(logits));
 }
 
 }  // namespace pith

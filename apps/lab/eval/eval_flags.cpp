@@ -2,6 +2,7 @@
 #include "app/eval/eval_flags.h"
 
 #include <algorithm>
+#include <climits>
 #include <filesystem>
 #include <utility>
 
@@ -107,12 +108,12 @@ void EvalFlags::add_run_options(CLI::App & command) {
         ->capture_default_str();
     add_heads_option(command, heads);
     cache.add_to(command);
-    add(command, option("--threads"), n_threads, "Threads of a job (default: 1 with several jobs)");
+    add(command, option("--threads"), n_threads, "Threads of a job (default: the cores, shared among the jobs)");
     add(command, option("--parallel"), n_parallel,
         "Answers of a job that decode together, in one batch; 1: one after the other")
         ->capture_default_str();
     command.add_option("--jobs", n_jobs,
-                       "Batches at once, with -t threads each (default: as many as there are cores; 1 with "
+                       "Batches at once, with -t threads each (default: as many as there are cores, or prompts; 1 with "
                        "devices, where they take turns)");
     add(command, option("--ctx-size"), n_ctx, "Tokens the model takes (default: what it was trained on)");
     command.add_option("-n,--n-predict,--max-new", n_new,
@@ -201,14 +202,17 @@ Status check_formats(const EvalFlags & flags) {
     return {ErrorCode::kInvalidArgument, "--json, --csv, --markdown, --svg: give one of them (a run's folder has them all)"};
 }
 
-int EvalFlags::jobs() const {
+int EvalFlags::jobs(size_t n_prompts) const {
     if (n_jobs > 0) { return n_jobs; }
     if (model.devices.any()) { return 1; }  // they would take turns
-    return std::max(1, available_cpus() / std::max(1, n_threads));
+    const auto most = static_cast<int>(std::min<size_t>(std::max<size_t>(n_prompts, 1), INT_MAX));
+    return std::clamp(available_cpus() / std::max(1, n_threads), 1, most);
 }
 
-int EvalFlags::threads() const {
-    return n_threads > 0 ? n_threads : jobs() > 1 ? 1 : 0;
+int EvalFlags::threads(size_t n_prompts) const {
+    if (n_threads > 0) { return n_threads; }
+    const int n = jobs(n_prompts);
+    return n == 1 ? 0 : std::max(1, available_cpus() / n);
 }
 
 Status EvalFlags::check() const {
@@ -357,7 +361,6 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
     options.session.chunk = flags.chunk;
     options.session.evict_every = flags.evict_every;
     options.session.heads_file = flags.heads;
-    options.session.n_threads = flags.threads();
     return options;
 }
 

@@ -65,8 +65,9 @@ struct EvalFlags {
 
     // Checks what can be checked without a model. Errors: kInvalidArgument: a usage error.
     Status check() const;
-    int jobs() const;
-    int threads() const;  // of a session
+    // For so many prompts: as many jobs as there are cores, or prompts; the cores are shared among the jobs.
+    int jobs(size_t n_prompts) const;
+    int threads(size_t n_prompts) const;  // of a session
 };
 
 // Reads data, haystack and texts, and fills in what was left open.

@@ -102,8 +102,57 @@ void tell_of_stretches(const EvalFlags & flags, const EvalPlan & plan) {
     }
 }
 
+// A line while the run goes on: answers, of perplexities tokens and their speed, and the time left.
+class RunProgress {
+public:
+    RunProgress(const EvalPlan & plan, size_t n_before) : n_before_(static_cast<int>(n_before)), n_answers_(n_before_) {
+        n_total_ = plan.n_answers();
+        for (const EvalUnit & unit : plan.units) {
+            if (unit.perplexity) { n_all_tokens_ += std::ssize(unit.compressed) * std::ssize(plan.cases); }
+        }
+        show();
+    }
+
+    void answered(int n_done) {
+        n_answers_ = n_done;
+        show();
+    }
+    void read(int64_t n_tokens) {
+        n_tokens_ += n_tokens;
+        show();
+    }
+
+    // "4,096 tokens read, 1,204 t/s"; empty: of no perplexity.
+    std::string tokens() const {
+        if (n_tokens_ == 0) { return {}; }
+        return with_commas(n_tokens_) + " tokens read, " +
+               with_commas(static_cast<int64_t>(static_cast<double>(n_tokens_) / seconds_since(start_) + 0.5)) + " t/s";
+    }
+
+private:
+    void show() {
+        std::string text = std::to_string(n_answers_) + " / " + std::to_string(n_total_) + " answers";
+        double share = n_total_ > n_before_ ? double(n_answers_ - n_before_) / (n_total_ - n_before_) : 1;
+        if (n_tokens_ > 0) {
+            const double n_left = n_total_ > 0 ? double(n_total_ - n_before_) / n_total_ : 1;  // of those that were asked for
+            share = std::min(1.0, static_cast<double>(n_tokens_) / (static_cast<double>(n_all_tokens_) * n_left));
+            text += ", " + tokens();
+        }
+        if (share > 0) { text += ", " + duration_text(seconds_since(start_) * (1 / share - 1)) + " left"; }
+        line_.show_text(text);
+    }
+
+    ProgressLine line_{"eval"};
+    const Clock::time_point start_ = Clock::now();
+    int n_before_;
+    int n_answers_;
+    int n_total_ = 0;
+    int64_t n_tokens_ = 0;
+    int64_t n_all_tokens_ = 0;
+};
+
 // Seconds of work in the answers so far, prefills apart from the rest.
-std::string summary(const RunFolder & folder, int n_now, double seconds, const EvalHooks & hooks) {
+std::string summary(const RunFolder & folder, int n_now, double seconds, const EvalHooks & hooks, const std::string & tokens) {
     double prefill_s = 0;
     double answer_s = 0;
     for (const Answer & answer : folder.answers()) {
@@ -112,7 +161,7 @@ std::string summary(const RunFolder & folder, int n_now, double seconds, const E
     }
     return std::to_string(n_now) + " answers in " + duration_text(seconds) + ", " +
            std::to_string(hooks.n_jobs * hooks.n_parallel) + " at once; all answers: " + duration_text(prefill_s) +
-           " of prefill, " + duration_text(answer_s) + " of eviction and answering";
+           " of prefill, " + duration_text(answer_s) + " of eviction and answering" + (tokens.empty() ? "" : "; " + tokens);
 }
 
 Status run_in_folder(const EvalFlags & flags, const EvalOptions & options, const Model & model, const Tokenizer & tokenizer,
@@ -121,20 +170,16 @@ Status run_in_folder(const EvalFlags & flags, const EvalOptions & options, const
     const size_t n_before = folder.answers().size();
     EvalHooks hooks;
     hooks.cancel = &catch_interrupt();
-    hooks.n_jobs = flags.jobs();
+    hooks.n_jobs = flags.jobs(plan.units.size());
     hooks.n_parallel = flags.n_parallel;
     Status status;
+    std::string tokens;
     {
-        ProgressLine line("eval");
-        line.show_text(std::to_string(n_before) + " / " + std::to_string(plan.n_answers()) + " answers");
-        int n_first = -1;
-        hooks.progress = [&](int n_done, int n_total) {
-            if (n_first < 0) { n_first = n_done - 1; }
-            const double left = seconds_since(start) / (n_done - n_first) * (n_total - n_done);
-            line.show_text(std::to_string(n_done) + " / " + std::to_string(n_total) + " answers, " + duration_text(left) +
-                           " left");
-        };
+        RunProgress progress(plan, n_before);
+        hooks.progress = [&](int n_done, int) { progress.answered(n_done); };
+        hooks.read = [&](int64_t n_tokens) { progress.read(n_tokens); };
         status = run_evaluation(model, tokenizer, options, plan, folder, hooks);
+        tokens = progress.tokens();
     }
     const int n_now = static_cast<int>(folder.answers().size() - n_before);
     if (status.code() == ErrorCode::kCancelled) {
@@ -143,7 +188,9 @@ Status run_in_folder(const EvalFlags & flags, const EvalOptions & options, const
                      folder.path().empty() ? "without -o FOLDER they are lost"
                                            : ("the same command goes on from them in '" + folder.path() + "'").c_str());
     }
-    if (status.ok() && n_now > 0) { std::fprintf(stderr, "%s\n", summary(folder, n_now, seconds_since(start), hooks).c_str()); }
+    if (status.ok() && n_now > 0) {
+        std::fprintf(stderr, "%s\n", summary(folder, n_now, seconds_since(start), hooks, tokens).c_str());
+    }
     return status;
 }
 
@@ -189,7 +236,7 @@ int run_eval(const EvalFlags & given, EvalRun & run) {
     EvalFlags flags = given;
     if (const Status status = flags.check(); !status.ok()) { return fail_usage(status); }
     if (const Status found = flags.model.find(); !found.ok()) { return fail_or_usage(found); }
-    const auto options = eval_options(flags, flags.model.path);
+    auto options = eval_options(flags, flags.model.path);
     if (!options.ok()) {
         return options.status().code() == ErrorCode::kInvalidArgument ? fail_usage(options.status()) : fail(options.status());
     }
@@ -207,6 +254,7 @@ int run_eval(const EvalFlags & given, EvalRun & run) {
     if (!settings.ok()) { return fail(settings.status()); }
     plan->info.settings = std::move(*settings);
     if (!flags.shard.empty()) { keep_shard(*plan, *parse_shard(flags.shard)); }
+    options->session.n_threads = flags.threads(plan->units.size());
     plan->info.about.emplace_back("machine", machine_name());
     plan->info.about.emplace_back("started", now_text());
     if (const std::string devices = devices_text(*model); !devices.empty()) {

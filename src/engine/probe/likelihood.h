@@ -1,21 +1,17 @@
 // likelihood.h - how likely a model finds given tokens. Stage: probe.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <span>
 
+#include "core/log_sum_exp.h"
 #include "pith/session.h"
 
 namespace pith {
 
 // −ln of the softmax's share of `token`, in f64.
 inline double negative_log_likelihood(std::span<const float> logits, int32_t token) {
-    const double largest = *std::max_element(logits.begin(), logits.end());
-    double sum = 0;
-    for (const float logit : logits) { sum += std::exp(logit - largest); }
-    return largest + std::log(sum) - logits[static_cast<size_t>(token)];
+    return log_sum_exp(logits) - logits[static_cast<size_t>(token)];
 }
 
 // Sum over the tokens of what the session, standing in front of them, gives each. All but the last are fed.
