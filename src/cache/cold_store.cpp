@@ -2,6 +2,7 @@
 #include "cache/cold_store.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace pith {
@@ -58,7 +59,7 @@ uint64_t ColdStore::first_row_at(const Segment & segment, const RowsOf & of) con
 }
 
 Status ColdStore::read(const Segment & segment, uint64_t at, std::span<uint8_t> bytes) const {
-    read_bytes_ += bytes.size();
+    std::atomic_ref(read_bytes_).fetch_add(bytes.size(), std::memory_order_relaxed);
     return (segment.is_saved ? saved_ : spill_)->read(at, bytes);
 }
 

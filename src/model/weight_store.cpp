@@ -2,9 +2,13 @@
 #include "model/weight_store.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 
 #include "core/items.h"
+#include "core/on_threads.h"
 #include "device/backend.h"
+#include "device/cpu_count.h"
 #include "device/device_work.h"
 #include "device/huge_pages.h"
 #include "device/sent_graphs.h"
@@ -135,17 +139,10 @@ Status WeightStore::place(std::span<const PlacedWeight> weights, const Options &
         group->weights.push_back(weight);
     }
 
-    size_t total_bytes = 0;
     for (const Group & group : groups) {
         PITH_RETURN_IF_ERROR(group.type == nullptr ? place_mapped(group) : place_copied(group));
-        for (const PlacedWeight & weight : group.weights) {
-            total_bytes += group.type == nullptr ? 0 : ggml_nbytes(*weight.slot);
-        }
     }
-    for (const Group & group : groups) {
-        if (group.type == nullptr) { continue; }
-        for (const PlacedWeight & weight : group.weights) { PITH_RETURN_IF_ERROR(copy_data(weight, options, total_bytes)); }
-    }
+    PITH_RETURN_IF_ERROR(copy_all(groups, options));
     for (const PlacedWeight & weight : weights) {
         if (*weight.slot == nullptr) { *weight.slot = *weight.same_as; }
     }
@@ -221,7 +218,46 @@ Result<ggml_tensor *> WeightStore::add_vector(const std::string & name, std::spa
     return tensor;
 }
 
-Status WeightStore::copy_data(const PlacedWeight & weight, const Options & options, size_t total_bytes) {
+// How far it is. Whoever copies adds to it; the caller's thread alone asks whether to go on.
+struct WeightStore::Copying {
+    const std::function<bool(double)> & progress;
+    size_t total_bytes = 0;
+    std::atomic<size_t> done_bytes = 0;
+    std::atomic<bool> cancelled = false;
+
+    void tell() {
+        const double fraction = static_cast<double>(done_bytes.load()) / static_cast<double>(total_bytes);
+        if (progress && !progress(fraction)) { cancelled = true; }
+    }
+    Status status() const { return cancelled ? Status(ErrorCode::kCancelled, "loading the model was cancelled") : Status(); }
+};
+
+Status WeightStore::copy_all(std::span<const Group> groups, const Options & options) {
+    Copying copying{options.progress};
+    std::vector<const PlacedWeight *> as_they_are;
+    for (const Group & group : groups) {
+        if (group.type == nullptr) { continue; }
+        const bool is_plain = group.type == ggml_backend_dev_buffer_type(cpu_device());
+        for (const PlacedWeight & weight : group.weights) {
+            copying.total_bytes += ggml_nbytes(*weight.slot);
+            if (weight.device == Placement::kCpu) { copied_bytes_ += ggml_nbytes(*weight.slot); }
+            if (is_plain && (*weight.slot)->type == weight.info->type) { as_they_are.push_back(&weight); }
+        }
+    }
+    PITH_RETURN_IF_ERROR(copy_pieces(as_they_are, copying));
+    for (const Group & group : groups) {
+        if (group.type == nullptr) { continue; }
+        const bool is_plain = group.type == ggml_backend_dev_buffer_type(cpu_device());
+        for (const PlacedWeight & weight : group.weights) {
+            if (is_plain && (*weight.slot)->type == weight.info->type) { continue; }
+            PITH_RETURN_IF_ERROR(copy_whole(weight, copying));
+        }
+    }
+    return {};
+}
+
+// Made anew on the way: in f32, in a layout of ggml's, or on a device.
+Status WeightStore::copy_whole(const PlacedWeight & weight, Copying & copying) {
     const GgufTensor & info = *weight.info;
     const void * data = weight.file->bytes().data() + info.offset;
     const size_t size = ggml_nbytes(*weight.slot);
@@ -232,11 +268,42 @@ Status WeightStore::copy_data(const PlacedWeight & weight, const Options & optio
     }
     ggml_backend_tensor_set(*weight.slot, data, 0, size);
     if (weight.same_as == nullptr) { weight.file->drop(info.offset, info.size); }  // or the weights would be resident twice
-    done_bytes_ += size;
-    if (weight.device == Placement::kCpu) { copied_bytes_ += size; }
-    const double fraction = static_cast<double>(done_bytes_) / static_cast<double>(total_bytes);
-    if (options.progress && !options.progress(fraction)) { return {ErrorCode::kCancelled, "loading the model was cancelled"}; }
-    return {};
+    copying.done_bytes += size;
+    copying.tell();
+    return copying.status();
+}
+
+// The bytes as they are, by all cores: what takes its time is memory that the system gives, and clears, for the first time.
+Status WeightStore::copy_pieces(std::span<const PlacedWeight * const> weights, Copying & copying) {
+    constexpr size_t kPiece = size_t{8} << 20U;
+    struct Piece {
+        const PlacedWeight * weight = nullptr;
+        size_t begin = 0;
+        size_t size = 0;
+    };
+    std::vector<Piece> pieces;
+    for (const PlacedWeight * weight : weights) {
+        const size_t size = ggml_nbytes(*weight->slot);
+        for (size_t begin = 0; begin < size; begin += kPiece) {
+            pieces.push_back({weight, begin, std::min(kPiece, size - begin)});
+        }
+    }
+    std::atomic<size_t> next = 0;
+    const int n_threads = static_cast<int>(std::min<size_t>(static_cast<size_t>(available_cpus()), pieces.size()));
+    PITH_RETURN_IF_ERROR(on_threads(n_threads, [&](int i_thread) -> Status {
+        for (size_t i = next.fetch_add(1); i < pieces.size() && !copying.cancelled; i = next.fetch_add(1)) {
+            const Piece & piece = pieces[i];
+            const PlacedWeight & weight = *piece.weight;
+            const size_t at = weight.info->offset + piece.begin;
+            std::memcpy(static_cast<uint8_t *>((*weight.slot)->data) + piece.begin, weight.file->bytes().data() + at,
+                        piece.size);
+            if (weight.same_as == nullptr) { weight.file->drop(at, piece.size); }  // or they would be resident twice
+            copying.done_bytes += piece.size;
+            if (i_thread == 0) { copying.tell(); }
+        }
+        return {};
+    }));
+    return copying.status();
 }
 
 }  // namespace pith

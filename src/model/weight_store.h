@@ -67,13 +67,15 @@ private:
 
     Status place_mapped(const Group & group);
     Status place_copied(const Group & group);
-    Status copy_data(const PlacedWeight & weight, const Options & options, size_t total_bytes);
+    struct Copying;
+    Status copy_all(std::span<const Group> groups, const Options & options);
+    Status copy_whole(const PlacedWeight & weight, Copying & copying);
+    static Status copy_pieces(std::span<const PlacedWeight * const> weights, Copying & copying);
     ggml_context * create_tensors(const Group & group);
 
     std::vector<std::unique_ptr<ggml_context, FreeContext>> contexts_;
     std::vector<std::unique_ptr<ggml_backend_buffer, FreeBuffer>> buffers_;
     size_t copied_bytes_ = 0;
-    size_t done_bytes_ = 0;         // those on devices, too
     std::vector<float> converted_;  // of the vector just copied
 };
 

@@ -129,13 +129,12 @@ TEST(Repair, QueriesPayToBothWhatTheyPayToAFullCache) {
         ASSERT_TRUE(observe_queries(whole.forward->observer(), *whole.seq.cache, 0, 1, queries.rows.data(), queries.positions,
                                     {.column_max = true}, seen)
                         .ok());
-        ColdScorer scorer(live);
-        for (int h = 0; h < live.shape().n_kv_heads; ++h) {
-            LaneOfBoth both;
-            const auto paid = scorer.score(queries, h, both);
-            ASSERT_TRUE(paid.ok()) << paid.status().message();
+        const ColdScorer scorer(live);
+        int n_lanes = 0;
+        const Status scored = scorer.score(queries, [&](int h, const LaneOfBoth & both, const PaidToBoth & paid) {
+            EXPECT_EQ(h, n_lanes++);
             ASSERT_EQ(both.positions.size(), static_cast<size_t>(kContext));
-            EXPECT_NEAR(paid->cold + paid->kept, 3 * live.shape().n_group, 1e-3);
+            EXPECT_NEAR(paid.cold + paid.kept, 3 * live.shape().n_group, 1e-3);
             for (int j = 0; j < kContext; ++j) {
                 float most = 0;
                 for (int g = 0; g < live.shape().n_group; ++g) {
@@ -143,7 +142,9 @@ TEST(Repair, QueriesPayToBothWhatTheyPayToAFullCache) {
                 }
                 EXPECT_NEAR(both.paid[static_cast<size_t>(j)], most, 1e-4) << policy << ", entry " << j;
             }
-        }
+        });
+        ASSERT_TRUE(scored.ok()) << scored.message();
+        EXPECT_EQ(n_lanes, live.shape().n_kv_heads);
     }
 }
 

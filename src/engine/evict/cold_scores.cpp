@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/hadamard.h"
+#include "device/cpu_threads.h"
 #include "evidence/observe.h"
 
 namespace pith {
@@ -62,20 +63,25 @@ std::vector<float> ColdScorer::queries_of_lane(const AskedQueries & queries, int
 }
 
 // Keys of both, in the cold store's frame: from all of a lane's a constant may be missing, which no softmax sees.
-Status ColdScorer::fill(const AskedQueries & queries, int kv_head, const LaneOfBoth & both,
-                        const std::vector<ColdStore::Entry> & entries, int n_all) {
+Status ColdScorer::fill(const AskedQueries & queries, int kv_head, Scratch & scratch) const {
+    LaneOfBoth & both = scratch.both;
+    std::vector<ColdStore::Entry> entries;
+    PITH_RETURN_IF_ERROR(merge(queries.layer, kv_head, both, entries));
+    const auto n_all = static_cast<int>(both.positions.size());
+    PITH_ASSIGN_OR_RETURN(scratch.cache, RaggedCache::make(scratch_layout(session_.layout, queries.layer, kv_head), n_all));
+    RaggedCache & lane_of_both = *scratch.cache;
+    PITH_RETURN_IF_ERROR(lane_of_both.reserve(0, 0, n_all));
+    lane_of_both.append(0, 0, both.positions);
     const Sequence & seq = session_.seq;
     const RaggedCache & cache = *seq.cache;
     const RowsOf of{queries.layer, kv_head, /*keys=*/true};
     const int lane = cache.lane(0, queries.layer, kv_head);
     const auto d = static_cast<size_t>(row_length(cache.layout(), of));
-    scratch_->clear(0);
-    PITH_RETURN_IF_ERROR(scratch_->reserve(0, 0, n_all));
-    scratch_->append(0, 0, both.positions);
-    const size_t of_row = scratch_->layout().rows(0).bytes_k();
-    uint8_t * keys = static_cast<uint8_t *>(scratch_->k(0)->data) + static_cast<size_t>(scratch_->cell(0, 0, 0, 0)) * of_row;
+    const size_t of_row = lane_of_both.layout().rows(0).bytes_k();
+    uint8_t * keys =
+        static_cast<uint8_t *>(lane_of_both.k(0)->data) + static_cast<size_t>(lane_of_both.cell(0, 0, 0, 0)) * of_row;
     const auto put = [&](size_t rank, std::span<const float> row) {
-        ggml_quantize_chunk(scratch_->layout().type_k, row.data(), keys + rank * of_row, 0, 1, static_cast<int64_t>(d),
+        ggml_quantize_chunk(lane_of_both.layout().type_k, row.data(), keys + rank * of_row, 0, 1, static_cast<int64_t>(d),
                             nullptr);
     };
 
@@ -117,21 +123,38 @@ Status ColdScorer::fill(const AskedQueries & queries, int kv_head, const LaneOfB
     });
 }
 
-Result<PaidToBoth> ColdScorer::score(const AskedQueries & queries, int kv_head, LaneOfBoth & both) {
-    std::vector<ColdStore::Entry> entries;
-    PITH_RETURN_IF_ERROR(merge(queries.layer, kv_head, both, entries));
-    const auto n_all = static_cast<int>(both.positions.size());
-    const CacheLayout layout = scratch_layout(session_.layout, queries.layer, kv_head);
-    PITH_ASSIGN_OR_RETURN(scratch_, RaggedCache::make(layout, n_all));
-    PITH_RETURN_IF_ERROR(fill(queries, kv_head, both, entries, n_all));
+Status ColdScorer::score(const AskedQueries & queries, const Visit & visit) const {
+    constexpr int kMost = 4;
+    const RunTasks tasks =
+        session_.seq.cache->any_in_buckets() ? RunTasks(run_in_turn) : tasks_on(session_.forward->observer());
+    const int n_heads = session_.layout.lanes(queries.layer).n_kv_heads;
+    for (int first = 0; first < n_heads; first += kMost) {
+        std::vector<Scratch> lanes(static_cast<size_t>(std::min(kMost, n_heads - first)));
+        std::vector<Status> filled(lanes.size());
+        PITH_RETURN_IF_ERROR(tasks(static_cast<int>(lanes.size()), [&](int i) {
+            filled[static_cast<size_t>(i)] = fill(queries, first + i, lanes[static_cast<size_t>(i)]);
+        }));
+        for (size_t i = 0; i < lanes.size(); ++i) {
+            PITH_RETURN_IF_ERROR(filled[i]);
+            const int kv_head = first + static_cast<int>(i);
+            PITH_ASSIGN_OR_RETURN(const PaidToBoth paid, observe(queries, kv_head, lanes[i]));
+            visit(kv_head, std::move(lanes[i].both), paid);
+            lanes[i].cache.reset();
+        }
+    }
+    return {};
+}
+
+Result<PaidToBoth> ColdScorer::observe(const AskedQueries & queries, int kv_head, Scratch & scratch) const {
+    LaneOfBoth & both = scratch.both;
     Observed seen;
     const std::vector<float> rows = queries_of_lane(queries, kv_head);
-    PITH_RETURN_IF_ERROR(observe_queries(session_.forward->observer(), *scratch_, 0, 0, rows.data(), queries.positions,
+    PITH_RETURN_IF_ERROR(observe_queries(session_.forward->observer(), *scratch.cache, 0, 0, rows.data(), queries.positions,
                                          {.column_sum = true, .column_max = true}, seen));
     const auto n_context = std::ranges::lower_bound(both.positions, queries.end_of_context) - both.positions.begin();
     PaidToBoth paid;
     both.paid.assign(static_cast<size_t>(n_context), 0.0F);
-    for (int g = 0; g < layout.shape.n_group; ++g) {
+    for (int g = 0; g < scratch.cache->layout().shape.n_group; ++g) {
         const auto most = seen.column_max.row(g);
         const auto sum = seen.column_sum.row(g);
         for (size_t i = 0; i < both.paid.size(); ++i) {

@@ -1,10 +1,12 @@
 // cold_scores.h - what a question's queries pay to a lane's entries, those it holds and those that were evicted, in one softmax
 // over both. Stage: attention → evidence.
 //
-// A lane at a time: its evicted keys are read from disk into a scratch lane beside its own, f16 (f32 where the cache has that).
+// Up to four lanes at a time, on several threads: their evicted keys are read from disk into scratch lanes beside their own,
+// f16 (f32 where the cache has that).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -35,17 +37,21 @@ public:
     // The lane's entries, kept and cold: positions, and which are which.
     // entries: of the cold ones, in their order. Errors: kIo.
     Status merge(int layer, int kv_head, LaneOfBoth & both, std::vector<ColdStore::Entry> & entries) const;
-    // Of the context, and what the queries pay to each of them.   REQUIRES: the queries' own entries are in the lane.
-    // Errors: also kOutOfMemory, kCancelled.
-    Result<PaidToBoth> score(const AskedQueries & queries, int kv_head, LaneOfBoth & both);
+    // Of the context, and what the queries pay to each entry of the layer's lanes, head by head.
+    // REQUIRES: the queries' own entries are in the lanes.   Errors: also kOutOfMemory, kCancelled.
+    using Visit = std::function<void(int kv_head, LaneOfBoth && both, const PaidToBoth & paid)>;
+    Status score(const AskedQueries & queries, const Visit & visit) const;
 
 private:
-    Status fill(const AskedQueries & queries, int kv_head, const LaneOfBoth & both,
-                const std::vector<ColdStore::Entry> & entries, int n_all);
+    struct Scratch {  // one lane's entries, and a cache of that lane alone with its keys
+        LaneOfBoth both;
+        std::unique_ptr<RaggedCache> cache;
+    };
+    Status fill(const AskedQueries & queries, int kv_head, Scratch & scratch) const;
+    Result<PaidToBoth> observe(const AskedQueries & queries, int kv_head, Scratch & scratch) const;
     std::vector<float> queries_of_lane(const AskedQueries & queries, int kv_head) const;
 
     LiveSession & session_;
-    std::unique_ptr<RaggedCache> scratch_;  // of one lane
 };
 
 }  // namespace pith

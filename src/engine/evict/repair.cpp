@@ -41,7 +41,7 @@ Status run_question(LiveSession & session, std::span<const int32_t> question) {
     return {};
 }
 
-Result<Scores> score_all(LiveSession & session, std::span<const int32_t> question, ColdScorer & scorer) {
+Result<Scores> score_all(LiveSession & session, std::span<const int32_t> question, const ColdScorer & scorer) {
     const Sequence & seq = session.seq;
     Scores scores;
     scores.paid.resize(static_cast<size_t>(seq.cache->n_lanes()));
@@ -56,16 +56,14 @@ Result<Scores> score_all(LiveSession & session, std::span<const int32_t> questio
         const KeptQueries & kept = seq.evidence.layer(layer).queries;
         const auto positions = kept.positions();
         const AskedQueries queries{layer, kept.newest(kept.size()), {positions.begin(), positions.end()}, end_of_context};
-        for (int h = 0; h < session.shape().n_kv_heads; ++h) {
-            LaneOfBoth both;
-            PITH_ASSIGN_OR_RETURN(const PaidToBoth paid, scorer.score(queries, h, both));
+        PITH_RETURN_IF_ERROR(scorer.score(queries, [&](int h, LaneOfBoth && both, const PaidToBoth & paid) {
             scores.cold += paid.cold;
             scores.kept += paid.kept;
             for (size_t i = 0; i < both.paid.size(); ++i) {
                 scores.mean_paid[static_cast<size_t>(both.positions[i])] += both.paid[i] / n_lanes;
             }
             scores.paid[static_cast<size_t>(seq.cache->lane(0, layer, h))] = std::move(both.paid);
-        }
+        }));
     }
     return scores;
 }
@@ -232,7 +230,7 @@ Status repair_for(LiveSession & session, std::span<const int32_t> question, bool
     uint64_t n_read = 0;
     const Status status = guarded([&]() -> Status {
         if (!can_look) { return {}; }
-        ColdScorer scorer(session);
+        const ColdScorer scorer(session);
         PITH_ASSIGN_OR_RETURN(Scores scores, score_all(session, question, scorer));
         n_read = seq.cold.read_bytes() - read_before;
         missed = scores.missed();
