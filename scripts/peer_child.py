@@ -48,7 +48,7 @@ class MistralRs:
                 "generate_s": usage.total_completion_time_sec}
 
     def isa(self):
-        return "the wheel's"
+        return "instructions chosen at run time"
 
 
 class OpenVino:
@@ -80,8 +80,8 @@ class OpenVino:
                 "generate_s": metrics.get_tpot().mean * (made - 1) / 1000}
 
     def isa(self):
-        core = self.openvino.Core()
-        return f"of {core.get_property('CPU', 'FULL_DEVICE_NAME')}: {' '.join(sorted(core.get_property('CPU', 'OPTIMIZATION_CAPABILITIES')))}"
+        can = self.openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+        return f"instructions chosen at run time, {' '.join(sorted(set(can) & {'BF16', 'FP16', 'FP32', 'INT8'}))}"
 
 
 PROGRAMS = {"mistral.rs": MistralRs, "openvino": OpenVino}

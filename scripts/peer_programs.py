@@ -66,6 +66,7 @@ class Child:
                                         stdin=subprocess.PIPE if talks else subprocess.DEVNULL, stdout=subprocess.PIPE if talks else self.out)
         atexit.register(self.kill)
         self.too_long = threading.Timer(limit, self.kill)
+        self.too_long.daemon = True  # it keeps nobody waiting who is stopped
         self.too_long.start()
         self.begin()
 
@@ -179,15 +180,15 @@ class LlamaBench(Peer):
 
     settings = ["fa 0", "fa 1"]
 
-    def words(self, kind, tokens):
-        raise NotImplementedError
+    def version(self, test):
+        return f"{test.get('build_commit', '?')} ({test.get('build_number', '?')})"
 
     def measure(self, setting, kind, tokens, also_generate):
         command = [*self.program(), "-m", self.options.model, "-o", "json", "-r", 1, "-t", self.options.threads, "-fa", setting[-1]]
         child, tests = run(command + self.words(kind, tokens), self.options)
         test = tests[-1]
         rate = test["avg_ts"]
-        version = f"{test.get('build_commit', '?')} ({test.get('build_number', '?')})"
+        version = self.version(test)
         n = self.options.generate if kind == "generate" else tokens
         return {(kind, tokens): (rate, n / rate)}, child, version, self.isa(child.said())
 
@@ -227,11 +228,16 @@ class IkLlamaCpp(LlamaBench):
     def program(self):
         return [self.place()]
 
+    def version(self, test):
+        """Built from a folder without git it names the commit of the repository around that folder: then the folder's name has to do."""
+        sources = pathlib.Path(self.options.ik_llama).resolve()
+        return super().version(test) if (sources / ".git").exists() or not sources.is_relative_to(ROOT) else sources.name
+
     def missing(self):
         if self.place() is None:
             folder = self.options.ik_llama
-            return (f"put the sources of github.com/ikawrakow/ik_llama.cpp into {folder}, and build them for this machine: cmake -S {folder} -B {folder}/build "
-                    f"-DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON && cmake --build {folder}/build --target llama-bench -j; another folder: --ik-llama or PITH_IK_LLAMA")
+            return (f"git clone https://github.com/ikawrakow/ik_llama.cpp {folder} && cmake -S {folder} -B {folder}/build "
+                    f"-DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON && cmake --build {folder}/build --target llama-bench -j; a folder elsewhere: --ik-llama or PITH_IK_LLAMA")
 
     def words(self, kind, tokens):
         if kind == "generate" and tokens > 0:

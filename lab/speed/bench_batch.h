@@ -5,8 +5,9 @@
 // batch has go on from it, and once all of them answer, n_generate steps are timed, sampling left out; an eviction is among
 // them only where n_generate passes the engine's grid. What the policy keeps of the prompt all requests read where it lies;
 // with `own` the prompt is kept in full, and each request evicts for itself and reads a copy of its own, as users with prompts
-// of their own do. llama-batched-bench shares its prompt too (-pps), and evicts nothing. Measurements alternate (Pith,
-// llama.cpp, Pith, …), so that a machine's moods hit both; medians are reported, and medians of the pairs' ratios.
+// of their own do. llama-batched-bench shares its prompt too (-pps), and evicts nothing; of its runs with flash attention and
+// without the faster one counts, batch by batch. Measurements alternate (Pith, llama.cpp, Pith, …), so that a machine's moods
+// hit both; medians are reported, and medians of the pairs' ratios.
 // REQUIRES: no model was loaded in this process before (it forks).   Threads: one at a time.
 #pragma once
 

@@ -24,7 +24,7 @@ print(json.dumps({"rows": [{"prefill_tps": 200.0, "decode_tps": 33.0 if "--budge
 PYTHON
 cat >"$work/llama-bench" <<'PYTHON'
 #!/usr/bin/env python3
-import json, os, sys
+import json, os, sys, time
 words = sys.argv[1:]
 if words == ["--help"]:
     sys.exit()
@@ -33,6 +33,9 @@ who = os.path.basename(sys.argv[0])
 open(os.environ["LOG"], "a").write(f"{who} fa {value('-fa')} " + " ".join(words) + "\n")
 if os.path.exists(os.path.join(os.path.dirname(sys.argv[0]), "breaks")) and who == "ik-bench":
     sys.exit("no such model")
+if os.path.exists(os.path.join(os.path.dirname(sys.argv[0]), "sleeps")):
+    open(os.path.join(os.path.dirname(sys.argv[0]), "sleeper"), "w").write(str(os.getpid()))
+    time.sleep(1000)
 print("load_backend: loaded CPU backend from /x/libggml-cpu-test.so", file=sys.stderr)
 print("this is what a program says besides", file=sys.stderr)
 on = value("-fa") == "1"
@@ -152,4 +155,15 @@ run 2 --peers lama
 said "no program 'lama'; there are pith"
 run 2 --prompts 5k
 said "'5k' is no list of numbers"
+
+# Stopped, it ends at once, and what it started with it.
+touch "$work/sleeps"
+"$script" -m "$work/model.gguf" -o "$work/none.csv" --peers llama.cpp --prompts 512 --depths "" >"$work/out" 2>"$work/said" &
+running=$!
+for _ in $(seq 100); do [ ! -s "$work/sleeper" ] || break; sleep 0.1; done
+kill "$running"
+for _ in $(seq 100); do kill -0 "$running" 2>/dev/null || break; sleep 0.1; done
+! kill -0 "$running" 2>/dev/null || { kill -9 "$running"; wrong "it did not end"; }
+for _ in $(seq 50); do kill -0 "$(cat "$work/sleeper")" 2>/dev/null || break; sleep 0.1; done
+! kill -0 "$(cat "$work/sleeper")" 2>/dev/null || wrong "what it started goes on"
 echo "scripts/measure_peers: all right"

@@ -17,7 +17,9 @@ void print_rows(const BatchBenchOptions & options, const std::vector<BatchRow> &
     const int name = policy_width(rows);
     std::printf("%d tokens of each sequence%s, medians of %d interleaved runs; llama-batched-bench: %s\n\n", options.n_generate,
                 options.own ? ", each with entries of its own where a policy evicts" : "", options.n_repetitions,
-                options.llama.command.empty() ? "not found, or left out" : options.llama.command.back().c_str());
+                options.llama.command.empty()
+                    ? "not found, or left out"
+                    : (options.llama.command.back() + ", with or without flash attention, the faster one").c_str());
     std::printf("%7s  %-*s  %7s  %5s | %9s %9s %6s | %9s | %9s | %10s\n", "depth", name, "policy", "budget", "batch",
                 "tokens/s", "llama.cpp", "ratio", "of prompt", "scheduler", "KV");
     for (const BatchRow & row : rows) {
