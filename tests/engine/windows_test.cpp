@@ -11,6 +11,7 @@
 #include "engine/rest/saved_and_opened.h"
 #include "engine/session_state.h"
 #include "engine/tiny_model.h"
+#include "every_case.h"
 #include "pith/batch_engine.h"
 
 namespace pith::windows_test {
@@ -35,9 +36,22 @@ struct WindowCase {
 void PrintTo(const WindowCase & c, std::ostream * out) {
     *out << c.name;
 }
+const std::vector<WindowCase> kCases = {{"gemma3", "gemma3", 40, 7},
+                                        {"gemma2", "gemma2", 100, 4},
+                                        {"gpt_oss", "gpt-oss", 16, 4},
+                                        {"cohere2", "cohere2", 150, 5},
+                                        {"gemma4", "gemma4", 24, 6},
+                                        {"gemma4_shared_keys", "gemma4", 40, 9},
+                                        {"gemma3_portable", "gemma3", 40, 7, 40}};
 
+// In the default run a model has a share of a sweep's cases, and the models together have all.
 class Windows : public ::testing::TestWithParam<WindowCase> {
 protected:
+    static bool in_turn(size_t one, size_t n) {
+        const auto at = std::ranges::find(kCases, GetParam().name, &WindowCase::name);
+        return testing::in_turn(static_cast<size_t>(at - kCases.begin()), one, n);
+    }
+
     static Result<Model> load() {
         RandomModelSpec spec = tiny_spec();
         spec.arch = GetParam().arch;
@@ -117,8 +131,10 @@ TEST_P(Windows, HoldTheirWindowAndOneStepMoreBetweenCalls) {
     const auto model = load();
     ASSERT_TRUE(model.ok()) << model.status().message();
     const auto tokens = random_tokens(900, model->info().n_vocab);
+    size_t n_cases = 0;
     for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
         for (const char * policy : {"full", "snapkv:window=8", "h2o"}) {
+            if (!in_turn(n_cases++, 3)) { continue; }
             SCOPED_TRACE(policy);
             const bool full = std::string(policy) == "full";
             auto session = model->session(options(policy, full ? Budget() : Budget(64), schedule));
@@ -247,8 +263,10 @@ TEST_P(Windows, PoliciesGovernTheOtherLayersInEverySchedule) {
         EXPECT_EQ(ledger.kept_entries, budget * ledger.n_lanes);
         check_windows(session);
     };
+    size_t n_policies = 0;
     for (const char * policy :
          {"laprox", "snapkv:window=8+novelty+diverse", "snapkv:window=8+pyramid", "snapkv:window=8+ada"}) {
+        if (!in_turn(n_policies++, 2)) { continue; }
         SCOPED_TRACE(policy);
         for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
             auto session = model->session(options(policy, 64, schedule));
@@ -311,9 +329,11 @@ TEST_P(Windows, ABudgetInBytesBoundsThemToo) {
     const auto model = load();
     ASSERT_TRUE(model.ok());
     const auto tokens = random_tokens(1500, model->info().n_vocab);
+    size_t n_cases = 0;
     for (const char * policy : {"snapkv:window=8", "h2o"}) {
         for (const size_t kibibytes : {400U, 640U, 1000U}) {
             for (const PrefillSchedule schedule : {PrefillSchedule::kAuto, PrefillSchedule::kChunked}) {
+                if (!in_turn(n_cases++, 3)) { continue; }
                 const Budget budget(BudgetKind::kBytes, static_cast<double>(kibibytes) * 1024);
                 auto session = model->session(options(policy, budget, schedule, 64));
                 ASSERT_TRUE(session.ok());
@@ -388,13 +408,7 @@ TEST(ByteBudgets, ArePassedByNoPublishedShape) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Windows,
-                         ::testing::Values(WindowCase{"gemma3", "gemma3", 40, 7}, WindowCase{"gemma2", "gemma2", 100, 4},
-                                           WindowCase{"gpt_oss", "gpt-oss", 16, 4}, WindowCase{"cohere2", "cohere2", 150, 5},
-                                           WindowCase{"gemma4", "gemma4", 24, 6},
-                                           WindowCase{"gemma4_shared_keys", "gemma4", 40, 9},
-                                           WindowCase{"gemma3_portable", "gemma3", 40, 7, 40}),
-                         [](const auto & test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Models, Windows, ::testing::ValuesIn(kCases), [](const auto & test) { return test.param.name; });
 
 }  // namespace
 }  // namespace pith::windows_test
