@@ -48,7 +48,7 @@ using GateAttentionFn = std::function<ggml_tensor *(ggml_context * ctx, ggml_ten
 // x [D, n], the normalised input (build_attention_input) of layer config.input_layer(l)  →  logits [K, n] of layer l.
 // attention is not called by a linear gate.   mul_mat: as for layers.
 ggml_tensor * build_gate(ggml_context * ctx, const GateConfig & config, const GateLayerWeights & weights, ggml_tensor * x,
-                         const GateAttentionFn & attention, MulMatFn mul_mat = ggml_mul_mat);
+                         const GateAttentionFn & attention, MulMatFn mul_mat = kGgmlMulMat);
 
 // For inference: ggml's flash attention, whose memory does not grow with n². q may hold fewer tokens than k and v.
 // mask: f16 [n_keys, n_queries], 0 or -inf, for a causal gate; null: every query sees every key.

@@ -74,13 +74,15 @@ HWY_INLINE const ScaleTable & ScalePlaces() {
                 size_t group = 0;
                 if (kType == QuantType::kQ6_K) {
                     group = (v * kVectorBytes + i) / 16;
+                } else if (kType == QuantType::kIQ4_XS) {
+                    group = (v * kVectorBytes + i) / 32;
                 } else if (kTwoGroups) {
                     group = v / 2 * 4 + v % 2 + i / 32 * 2;
                 } else {
                     group = v;
                 }
                 const bool second = i % 2 == 1;
-                t.of[v][i] = second == (kType == QuantType::kQ6_K) ? static_cast<uint8_t>(group) : uint8_t{0x80};
+                t.of[v][i] = second == !Block<kType>::kMins ? static_cast<uint8_t>(group) : uint8_t{0x80};
             }
         }
         return t;
@@ -89,11 +91,11 @@ HWY_INLINE const ScaleTable & ScalePlaces() {
 }
 
 // The row's quants in the order in which vectors of weights have theirs: Q4_K and Q5_K have 32 weights in the lower halves of
-// 32 bytes and the next 32 in the upper ones, so that a vector of 64 has every second group; Q6_K has them as they come.
+// 32 bytes and the next 32 in the upper ones, so that a vector of 64 has every second group; the others have them as they come.
 template <QuantType kType>
 HWY_INLINE VI8 RowVector(const QuantisedBlock & row, size_t v) {
     const DI8 d8;
-    if constexpr (kType == QuantType::kQ6_K || !kTwoGroups) {
+    if constexpr (!Block<kType>::kMins || !kTwoGroups) {
         return hn::LoadU(d8, row.quants + v * kVectorBytes);
     } else {
         const hn::Half<DI8> half;
@@ -115,6 +117,52 @@ HWY_INLINE SixBits UnpackSixBits(const uint8_t * from) {
     return {(s[0] & 0x3f3f3f3fU) | high_scales << 32U, (s[1] & 0x3f3f3f3fU) | high_mins << 32U};
 }
 
+// Each byte of `scales` becomes the scale of its group's pairs; it has a sign where the type has no minima.
+template <QuantType kType>
+HWY_INLINE void PlaceScales(VU8 scales, ColumnBlock & to) {
+    const ScaleTable & places = ScalePlaces<kType>();
+    PITH_UNROLL
+    for (size_t v = 0; v < kBlockVectors; ++v) {
+        const auto placed = hn::BitCast(DI16(), hn::TableLookupBytesOr0(scales, hn::Load(DU8(), places.of[v])));
+        to.scales[v] = Block<kType>::kMins ? placed : hn::ShiftRight<8>(placed);
+    }
+}
+
+// IQ4_XS: weights with a sign, 8 scales of 6 bits less 32: four bits of each side by side, and the two upper ones.
+HWY_INLINE void ReadColumnOfSteps16(const uint8_t * block, ColumnBlock & to) {
+    constexpr QuantType kType = QuantType::kIQ4_XS;
+    const DU8 d8;
+    const DU32 d32;
+    const auto down = hn::And(hn::Iota(d32, 0), hn::Set(d32, 4));  // bits; each second 128 of them have the upper halves
+    PITH_UNROLL
+    for (size_t v = 0; v < kBlockVectors; ++v) {
+        const uint8_t * from = block + Block<kType>::kLow + v * kVectorBytes / 2;
+        VU8 twice;
+        if constexpr (kTwoGroups) {
+            const hn::Half<DU8> half;
+            twice = hn::Combine(d8, hn::LoadDup128(half, from + 16), hn::LoadDup128(half, from));
+        } else {
+            twice = hn::LoadDup128(d8, from);
+        }
+        const VU8 numbers = hn::And(hn::BitCast(d8, hn::Shr(hn::BitCast(d32, twice), down)), hn::Set(d8, 15));
+        to.weights[v] = LookUpValues<kType, 0>(numbers);
+    }
+    uint16_t high16 = 0;
+    uint32_t low32 = 0;
+    hwy::CopyBytes<2>(block + 2, &high16);
+    hwy::CopyBytes<4>(block + 4, &low32);
+    uint64_t low = low32;
+    uint64_t high = high16;
+    low = (low | low << 16U) & 0x0000ffff0000ffffU;
+    low = (low | low << 8U) & 0x00ff00ff00ff00ffU;
+    low = (low | low << 4U) & 0x0f0f0f0f0f0f0f0fU;
+    high = (high | high << 24U) & 0x000000ff000000ffU;
+    high = (high | high << 12U) & 0x000f000f000f000fU;
+    high = (high | high << 6U) & 0x0303030303030303U;
+    const VU8 scales = hn::BitCast(d8, hn::Set(hn::Repartition<uint64_t, DU8>(), low | high << 4U));
+    PlaceScales<kType>(hn::Sub(scales, hn::Set(d8, 32)), to);
+}
+
 template <QuantType kType>
 HWY_INLINE void ReadColumn(const uint8_t * block, ColumnBlock & to) {
     using B = Block<kType>;
@@ -122,8 +170,9 @@ HWY_INLINE void ReadColumn(const uint8_t * block, ColumnBlock & to) {
     const VU8 low_half = hn::Set(d8, 15);
     const VU8 bit4 = hn::Set(d8, 16);
     const VU8 bits45 = hn::Set(d8, 0x30);
-    const ScaleTable & places = ScalePlaces<kType>();
-    if constexpr (kType == QuantType::kQ6_K) {
+    if constexpr (kType == QuantType::kIQ4_XS) {
+        ReadColumnOfSteps16(block, to);
+    } else if constexpr (kType == QuantType::kQ6_K) {
         PITH_UNROLL
         for (size_t half = 0; half < 2; ++half) {  // of 128 weights
             const uint8_t * low = block + 64 * half;
@@ -142,12 +191,7 @@ HWY_INLINE void ReadColumn(const uint8_t * block, ColumnBlock & to) {
                 to.weights[4 * half + 3] = hn::Or(hn::And(Down<4>(second), low_half), hn::And(Down<2>(high), bits45));
             }
         }
-        const VU8 scales = hn::LoadDup128(d8, block + B::kScales);
-        PITH_UNROLL
-        for (size_t v = 0; v < kBlockVectors; ++v) {
-            const auto placed = hn::TableLookupBytesOr0(scales, hn::Load(d8, places.of[v]));
-            to.scales[v] = hn::ShiftRight<8>(hn::BitCast(DI16(), placed));
-        }
+        PlaceScales<kType>(hn::LoadDup128(d8, block + B::kScales), to);
     } else {
         VU8 high = hn::Zero(d8);
         if constexpr (kType == QuantType::kQ5_K) { high = HighBits(block + B::kHigh); }
@@ -162,11 +206,7 @@ HWY_INLINE void ReadColumn(const uint8_t * block, ColumnBlock & to) {
                 high = kTwoGroups ? Down<4>(high) : Down<2>(high);
             }
         }
-        const VU8 scales = hn::BitCast(d8, hn::Set(hn::Repartition<uint64_t, DU8>(), UnpackSixBits(block + 4).scales));
-        PITH_UNROLL
-        for (size_t v = 0; v < kBlockVectors; ++v) {
-            to.scales[v] = hn::BitCast(DI16(), hn::TableLookupBytesOr0(scales, hn::Load(d8, places.of[v])));
-        }
+        PlaceScales<kType>(hn::BitCast(d8, hn::Set(hn::Repartition<uint64_t, DU8>(), UnpackSixBits(block + 4).scales)), to);
     }
 }
 
@@ -192,10 +232,11 @@ HWY_INLINE void MultiplyBlock(const uint8_t * block, const QuantisedBlock * rows
         VI sum = hn::Zero(di);
         PITH_UNROLL
         for (size_t v = 0; v < kBlockVectors; ++v) {
-            const VI16 pairs = hn::SatWidenMulPairwiseAdd(di16, column.weights[v], RowVector<kType>(rows[r], v));
+            constexpr bool kSigned = kType == QuantType::kIQ4_XS;
+            const VI16 pairs = ByteProducts<kSigned>(di16, column.weights[v], RowVector<kType>(rows[r], v));
             sum = hn::Add(sum, hn::WidenMulPairwiseAdd(di, pairs, column.scales[v]));
         }
-        if constexpr (!B::kMins) {
+        if constexpr (kType == QuantType::kQ6_K) {
             const hn::Rebind<int8_t, DI> d8;
             PITH_UNROLL
             for (size_t g = 0; g < 16; g += kN) {
@@ -234,13 +275,12 @@ HWY_INLINE void MultiplyColumn(const QuantisedProduct & p, const uint8_t * colum
                                WholeSums<kRows> & to) {
     constexpr size_t kBytes = Block<kType>::kBytes;
     const hn::FixedTag<int32_t, 4> d4;
-    const size_t row_stride = padded_rows(p.n);
     for (size_t b = 0; b < n; b += 4) {
         VI sums[4][kRows];
         for (size_t i = 0; i < 4; ++i) {
             const size_t at = HWY_MIN(b + i, n - 1);  // behind the last: the last again
             const uint8_t * block = column + (first + at) * kBytes;
-            const QuantisedBlock * rows = p.x + (first + at) * row_stride;
+            const QuantisedBlock * rows = p.x + (first + at) * p.block_stride;
             for (size_t ahead = 0; ahead < kBytes; ahead += 64) { hwy::Prefetch(block + kFetchAhead + ahead); }
             MultiplyBlock<kType>(block, rows, sums[i]);
             ReadEnds<kType>(block, rows, at, c, to);
@@ -259,7 +299,6 @@ template <QuantType kType, size_t kRows>
 HWY_INLINE void MultiplyFewRows(const QuantisedProduct & p, size_t first, size_t n_columns) {
     const DI di;
     const DF df;
-    const size_t row_stride = padded_rows(p.n);
     const size_t n_blocks = p.n_in / kQuantBlock;
     WholeSums<kRows> whole;
     VF sums[kRows];
@@ -278,11 +317,11 @@ HWY_INLINE void MultiplyFewRows(const QuantisedProduct & p, size_t first, size_t
                 if constexpr (Block<kType>::kMins) {
                     y = hn::NegMulAdd(hn::ConvertTo(df, hn::Load(di, whole.less[b][r])), HalvesOf(whole.dmin[b]), y);
                 }
-                sums[r] = hn::MulAdd(y, hn::Set(df, p.x[(from + b) * row_stride + r].scale), sums[r]);
+                sums[r] = hn::MulAdd(y, hn::Set(df, p.x[(from + b) * p.block_stride + r].scale), sums[r]);
             }
         }
     }
-    for (size_t r = 0; r < kRows; ++r) { hn::StoreN(sums[r], df, p.out + r * p.out_stride + first, n_columns); }
+    for (size_t r = 0; r < kRows; ++r) { hn::StoreN(sums[r], df, p.out_row(r) + first, n_columns); }
 }
 
 #endif

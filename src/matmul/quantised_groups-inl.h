@@ -1,4 +1,5 @@
-// quantised_groups-inl.h - weights in groups of 32 with a scale each (Q8_0, Q4_0, Q4_1): their panels, and columns as they lie.
+// quantised_groups-inl.h - weights in groups of 32 with a scale each (Q8_0, Q4_0, Q4_1, IQ4_NL, MXFP4): their panels, and
+// columns as they lie.
 // Included once per instruction set. Stage: matmul.
 //
 // Rows are rounded in groups of 32, too. A group's sum of bytes is a whole number and exact; it enters an output's sum in f32,
@@ -40,11 +41,58 @@ struct Block<QuantType::kQ4_1> {
     static constexpr bool kMins = true;
 };
 
+template <>
+struct Block<QuantType::kIQ4_NL> {
+    static constexpr size_t kBytes = 18, kQuants = 2;
+    static constexpr size_t kPairs = 1;
+    static constexpr int kOffset = kHasByteDots ? 128 : 0;  // 0: bytes with a sign
+    static constexpr bool kMins = false;
+};
+template <>
+struct Block<QuantType::kMXFP4> {
+    static constexpr size_t kBytes = 17, kQuants = 1;
+    static constexpr size_t kPairs = 4;  // 4 · 2 · 24 · 127
+    static constexpr int kOffset = 12;
+    static constexpr bool kMins = false;
+};
+
+// A group's scale in 16 bits, as the file has it.
+template <QuantType kType>
+HWY_INLINE void CopyScale(const uint8_t * group, uint16_t * to) {
+    if constexpr (kType == QuantType::kMXFP4) {
+        *to = group[0];
+    } else {
+        hwy::CopyBytes<2>(group, to);
+    }
+}
+// kN of these become floats of 16 bits: an exponent e the upper half of a float of 32 bits, 2^(e - 128), since the table has
+// the values twice as large.
+template <QuantType kType>
+HWY_INLINE void SettleScales(uint16_t * scales) {
+    if constexpr (kType == QuantType::kMXFP4) {
+        const hn::Rebind<uint16_t, DF> d;
+        const auto e = hn::LoadU(d, scales);
+        const auto subnormal = hn::Add(hn::Set(d, 0x20), hn::ShiftLeft<5>(e));
+        const auto normal = hn::ShiftLeft<7>(hn::Sub(e, hn::Set(d, 1)));
+        hn::StoreU(hn::IfThenElse(hn::Lt(e, hn::Set(d, 2)), subnormal, normal), d, scales);
+    }
+}
+template <QuantType kType>
+HWY_INLINE VF ScalesOf(const uint16_t * scales) {
+    if constexpr (kType == QuantType::kMXFP4) {
+        const DU32 d;
+        const auto bits = hn::PromoteTo(d, hn::LoadU(hn::Rebind<uint16_t, DF>(), scales));
+        return hn::BitCast(DF(), hn::ShiftLeft<16>(bits));
+    } else {
+        return HalvesOf(scales);
+    }
+}
+
 // n_groups groups of kPanelColumns columns.
 struct GroupPanel {
     size_t n_groups = 0;
     alignas(64) uint8_t quants[kPanelSteps][kPanelColumns][4];
-    alignas(64) uint16_t d[kBlockGroups][kPanelColumns];  // as the file has them
+    alignas(64) uint16_t d[kBlockGroups][kPanelColumns];  // SettleScales
     alignas(64) uint16_t m[kBlockGroups][kPanelColumns];
 };
 
@@ -62,17 +110,14 @@ HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, GroupPanel
             PITH_UNROLL
             for (size_t i = 0; i < 8; ++i) { StoreStep(hn::Xor(words[i], signs), kGroupSteps * g + i, c, to); }
         } else {
-            PITH_UNROLL
-            for (size_t i = 0; i < 4; ++i) {
-                StoreStep(BitsOf<0, 15>(words[i]), kGroupSteps * g + i, c, to);
-                StoreStep(BitsOf<4, 15>(words[i]), kGroupSteps * g + 4 + i, c, to);
-            }
+            StoreGroup<kType, B::kOffset>(words, kGroupSteps * g, c, to);
         }
         for (size_t i = 0; i < kN; ++i) {
             const uint8_t * group = columns.of(i) + at;
-            hwy::CopyBytes<2>(group, &to.d[g][c + i]);
+            CopyScale<kType>(group, &to.d[g][c + i]);
             if constexpr (B::kMins) { hwy::CopyBytes<2>(group + 2, &to.m[g][c + i]); }
         }
+        SettleScales<kType>(to.d[g] + c);
     }
 }
 
@@ -95,10 +140,10 @@ HWY_INLINE void MultiplyTile(const GroupPanel & panel, const QuantisedGroups * r
             PITH_UNROLL
             for (size_t v = 0; v < kPanelVectors; ++v) { group[r][v] = hn::Set(di, -B::kOffset * rows[r].sums[g]); }
         }
-        AddSteps<kGroupSteps, B::kPairs>(panel.quants, g * kGroupSteps, rows, group);
+        AddSteps<kGroupSteps, B::kPairs, kHasSign<kType>>(panel.quants, g * kGroupSteps, rows, group);
         PITH_UNROLL
         for (size_t v = 0; v < kPanelVectors; ++v) {
-            const VF d = HalvesOf(panel.d[g] + v * kN);
+            const VF d = ScalesOf<kType>(panel.d[g] + v * kN);
             PITH_UNROLL
             for (size_t r = 0; r < kRows; ++r) {
                 const VF scale = hn::Mul(d, hn::Set(df, rows[r].scales[g]));
@@ -131,7 +176,7 @@ struct GroupSums {
 using DHalfU8 = hn::FixedTag<uint8_t, 32>;
 using DHalfI = hn::FixedTag<int32_t, 8>;
 
-// The 32 weights of a group, without a sign.
+// The 32 weights of a group.
 template <QuantType kType>
 HWY_INLINE hn::Vec<DHalfU8> GroupWeights(const uint8_t * group) {
     const DHalfU8 d;
@@ -143,7 +188,12 @@ HWY_INLINE hn::Vec<DHalfU8> GroupWeights(const uint8_t * group) {
         const hn::Full128<uint16_t> half16;
         const auto bytes = hn::LoadU(half, quants);
         const auto down = hn::BitCast(half, hn::ShiftRight<4>(hn::BitCast(half16, bytes)));
-        return hn::And(hn::Combine(d, down, bytes), hn::Set(d, 15));
+        const auto numbers = hn::And(hn::Combine(d, down, bytes), hn::Set(d, 15));
+        if constexpr (has_value_table(kType)) {
+            return LookUpValues<kType, Block<kType>::kOffset>(numbers);
+        } else {
+            return numbers;
+        }
     }
 }
 
@@ -157,43 +207,56 @@ HWY_INLINE hn::Vec<DHalfI> GroupProducts(hn::Vec<DHalfU8> w, const int8_t * quan
     if constexpr (kHasByteDots) {
         return hn::SumOfMulQuadAccumulate(di, w, x, hn::Zero(di));
     } else {
-        return hn::WidenMulPairwiseAdd(di, hn::SatWidenMulPairwiseAdd(d16, w, x), hn::Set(d16, int16_t{1}));
+        return hn::WidenMulPairwiseAdd(di, ByteProducts<kHasSign<kType>>(d16, w, x), hn::Set(d16, int16_t{1}));
     }
 }
 
-// Groups [first, first + n) of one column, from its first to its last byte.
+// n groups of a column, at most four, of which the first is the panel's group g; rows: the block that they are in. With n known
+// as four nothing is left to ask.
+template <QuantType kType, size_t kRows, class Count>
+HWY_INLINE void MultiplyFourGroups(const uint8_t * groups, const QuantisedGroups * rows, size_t in_block, Count n, size_t g,
+                                   size_t c, GroupSums<kRows> & to) {
+    using B = Block<kType>;
+    const hn::FixedTag<int32_t, 4> d4;
+    hn::Vec<DHalfU8> w[4];
+    PITH_UNROLL
+    for (size_t i = 0; i < 4; ++i) {
+        const size_t at = HWY_MIN(i, size_t{n} - 1);  // behind the last: the last again
+        w[i] = GroupWeights<kType>(groups + at * B::kBytes);
+        CopyScale<kType>(groups + at * B::kBytes, &to.d[g + at][c]);
+        if constexpr (B::kMins) { hwy::CopyBytes<2>(groups + at * B::kBytes + 2, &to.m[g + at][c]); }
+    }
+    PITH_UNROLL
+    for (size_t r = 0; r < kRows; ++r) {
+        const int8_t * quants = rows[r].quants + in_block * kGroup;
+        hn::Vec<DHalfI> products[4];
+        PITH_UNROLL
+        for (size_t i = 0; i < 4; ++i) {
+            products[i] = GroupProducts<kType>(w[i], quants + HWY_MIN(i, size_t{n} - 1) * kGroup);
+        }
+        alignas(16) int32_t whole[4];
+        hn::Store(SumsOf4(products[0], products[1], products[2], products[3]), d4, whole);
+        PITH_UNROLL
+        for (size_t i = 0; i < size_t{n}; ++i) { to.all[g + i][r][c] = whole[i]; }
+    }
+}
+
+// Groups [first, first + n) of one column, from its first to its last byte; first: of a block.
 template <QuantType kType, size_t kRows>
 HWY_INLINE void MultiplyGroupColumn(const QuantisedProduct & p, const uint8_t * column, size_t first, size_t n, size_t c,
                                     GroupSums<kRows> & to) {
-    using B = Block<kType>;
-    const hn::FixedTag<int32_t, 4> d4;
-    const size_t row_stride = padded_rows(p.n);
+    const uint8_t * groups = column + first * Block<kType>::kBytes;
+    const QuantisedGroups * rows = p.groups + first / kBlockGroups * p.block_stride;
     for (size_t g = 0; g < n; g += 4) {
-        hn::Vec<DHalfU8> w[4];
-        size_t at[4];
-        hwy::Prefetch(column + (first + g) * B::kBytes + kFetchAhead);
-        hwy::Prefetch(column + (first + g) * B::kBytes + kFetchAhead + 64);
-        PITH_UNROLL
-        for (size_t i = 0; i < 4; ++i) {
-            at[i] = HWY_MIN(g + i, n - 1);  // behind the last: the last again
-            const uint8_t * group = column + (first + at[i]) * B::kBytes;
-            w[i] = GroupWeights<kType>(group);
-            hwy::CopyBytes<2>(group, &to.d[at[i]][c]);
-            if constexpr (B::kMins) { hwy::CopyBytes<2>(group + 2, &to.m[at[i]][c]); }
+        hwy::Prefetch(groups + kFetchAhead);
+        hwy::Prefetch(groups + kFetchAhead + 64);
+        if (n - g >= 4) {
+            MultiplyFourGroups<kType, kRows>(groups, rows, g % kBlockGroups, std::integral_constant<size_t, 4>(), g, c, to);
+        } else {
+            MultiplyFourGroups<kType, kRows>(groups, rows, g % kBlockGroups, n - g, g, c, to);
         }
-        PITH_UNROLL
-        for (size_t r = 0; r < kRows; ++r) {
-            hn::Vec<DHalfI> products[4];
-            PITH_UNROLL
-            for (size_t i = 0; i < 4; ++i) {
-                const size_t group = first + at[i];
-                const QuantisedGroups & row = p.groups[group / kBlockGroups * row_stride + r];
-                products[i] = GroupProducts<kType>(w[i], row.quants + group % kBlockGroups * kGroup);
-            }
-            alignas(16) int32_t whole[4];
-            hn::Store(SumsOf4(products[0], products[1], products[2], products[3]), d4, whole);
-            for (size_t i = 0; i < HWY_MIN(size_t{4}, n - g); ++i) { to.all[g + i][r][c] = whole[i]; }
-        }
+        groups += 4 * Block<kType>::kBytes;
+        if (g % kBlockGroups != 0) { rows += p.block_stride; }
     }
 }
 
@@ -203,7 +266,6 @@ HWY_INLINE void MultiplyFewGroupRows(const QuantisedProduct & p, size_t first, s
     using B = Block<kType>;
     const DI di;
     const DF df;
-    const size_t row_stride = padded_rows(p.n);
     const size_t n_groups = p.n_in / kGroup;
     GroupSums<kRows> whole;
     VF sums[kRows];
@@ -216,10 +278,11 @@ HWY_INLINE void MultiplyFewGroupRows(const QuantisedProduct & p, size_t first, s
         }
         for (size_t g = 0; g < n; ++g) {
             const size_t group = from + g;
-            const VF d = HalvesOf(whole.d[g]);
+            SettleScales<kType>(whole.d[g]);
+            const VF d = ScalesOf<kType>(whole.d[g]);
             PITH_UNROLL
             for (size_t r = 0; r < kRows; ++r) {
-                const QuantisedGroups & row = p.groups[group / kBlockGroups * row_stride + r];
+                const QuantisedGroups & row = p.groups[group / kBlockGroups * p.block_stride + r];
                 const size_t i = group % kBlockGroups;
                 const VI dots = hn::Add(hn::Load(di, whole.all[g][r]), hn::Set(di, -B::kOffset * row.sums[i]));
                 sums[r] = hn::MulAdd(hn::ConvertTo(df, dots), hn::Mul(d, hn::Set(df, row.scales[i])), sums[r]);
@@ -229,7 +292,7 @@ HWY_INLINE void MultiplyFewGroupRows(const QuantisedProduct & p, size_t first, s
             }
         }
     }
-    for (size_t r = 0; r < kRows; ++r) { hn::StoreN(sums[r], df, p.out + r * p.out_stride + first, n_columns); }
+    for (size_t r = 0; r < kRows; ++r) { hn::StoreN(sums[r], df, p.out_row(r) + first, n_columns); }
 }
 
 #endif

@@ -8,18 +8,13 @@
 #endif
 
 #include "device/cpu_vectors-inl.h"
-#include "matmul/quantised_product.h"
+#include "matmul/quantised_values-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
 
-using VI = hn::Vec<DI>;
-using DU8 = hn::Repartition<uint8_t, DI>;
 using DU32 = hn::RebindToUnsigned<DI>;
-using DI16 = hn::Repartition<int16_t, DI>;
 
-// Byte products that add up four neighbours in one instruction.
-inline constexpr bool kHasByteDots = HWY_TARGET <= HWY_AVX3_DL;
 // For GCC: a value that is used several times is loaded once.
 #undef PITH_ONE_LOAD
 #if HWY_ARCH_X86 && HWY_COMPILER_GCC_ACTUAL
@@ -56,6 +51,16 @@ struct Block<QuantType::kQ6_K> {
     static constexpr size_t kPairs = 2;  // 2 · 2 · 63 · 127
     static constexpr bool kMins = false;
 };
+template <>
+struct Block<QuantType::kIQ4_XS> {
+    static constexpr size_t kBytes = 136, kLow = 8, kD = 0;
+    static constexpr size_t kSteps = 8;
+    static constexpr size_t kPairs = 1;
+    static constexpr bool kMins = false;
+    static constexpr int kOffset = kHasByteDots ? 128 : 0;  // 0: bytes with a sign
+};
+template <QuantType kType>
+inline constexpr bool kHasSign = !kHasByteDots && (kType == QuantType::kIQ4_XS || kType == QuantType::kIQ4_NL);
 
 // One block of kPanelColumns columns.
 struct Panel {
@@ -164,11 +169,48 @@ template <class AnyPanel>
 HWY_INLINE void StoreStep(VI words, size_t step, size_t c, AnyPanel & to) {
     hn::Store(words, DI(), reinterpret_cast<int32_t *>(to.quants[step][c]));
 }
+// 32 weights of four bits in 16 bytes, the first 16 in the lower halves: their numbers, or what these stand for.
+template <QuantType kType, int kOffset, class AnyPanel>
+HWY_INLINE void StoreGroup(const VI * words, size_t step, size_t c, AnyPanel & to) {
+    const auto values = [](VI numbers) HWY_ATTR {
+        if constexpr (has_value_table(kType)) {
+            return hn::BitCast(DI(), LookUpValues<kType, kOffset>(hn::BitCast(DU8(), numbers)));
+        } else {
+            return numbers;
+        }
+    };
+    PITH_UNROLL
+    for (size_t i = 0; i < 4; ++i) {
+        StoreStep(values(BitsOf<0, 15>(words[i])), step + i, c, to);
+        StoreStep(values(BitsOf<4, 15>(words[i])), step + 4 + i, c, to);
+    }
+}
+
+HWY_INLINE void UnpackSteps16(const ColumnPlaces & columns, size_t c, Panel & to) {
+    using B = Block<QuantType::kIQ4_XS>;
+    const DI d;
+    VI head[4];  // d and two bits of each scale; four of each
+    LoadWords(columns, 0, head);
+    hn::Store(HalfOf(head[0]), DF(), to.d + c);
+    for (int g = 0; g < 8; ++g) {
+        const VI low = hn::And(hn::ShiftRightSame(head[1], 4 * g), hn::Set(d, 15));
+        const VI high = hn::And(hn::ShiftRightSame(head[0], 16 + 2 * g), hn::Set(d, 3));
+        hn::Store(hn::Sub(hn::Or(low, hn::ShiftLeft<4>(high)), hn::Set(d, 32)), d, to.scales[g] + c);
+    }
+    for (size_t g = 0; g < 8; ++g) {
+        VI words[4];
+        LoadWords(columns, B::kLow + 16 * g, words);
+        StoreGroup<QuantType::kIQ4_XS, B::kOffset>(words, B::kSteps * g, c, to);
+    }
+}
+
 // Unpacks the blocks that `columns` point at into kN columns of the panel, from c on.
 template <QuantType kType>
 HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, Panel & to) {
     using B = Block<kType>;
-    if constexpr (kType == QuantType::kQ6_K) {
+    if constexpr (kType == QuantType::kIQ4_XS) {
+        UnpackSteps16(columns, c, to);
+    } else if constexpr (kType == QuantType::kQ6_K) {
         VI high[16];
         for (size_t i = 0; i < 4; ++i) { LoadWords(columns, B::kHigh + 16 * i, high + 4 * i); }
         for (size_t half = 0; half < 2; ++half) {  // of 128 weights
@@ -222,7 +264,7 @@ HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, Panel & to
 
 // sums [kRows][kPanelVectors] += the rows' quads with kSteps steps of the panel from `step` on. kPairs: how many of them have
 // products whose pairs fit 16 bits together.
-template <size_t kSteps, size_t kPairs, size_t kRows, class Row>
+template <size_t kSteps, size_t kPairs, bool kSigned, size_t kRows, class Row>
 HWY_INLINE void AddSteps(const uint8_t (&quants)[kPanelSteps][kPanelColumns][4], size_t step, const Row * rows,
                          VI (&sums)[kRows][kPanelVectors]) {
     const DI di;
@@ -260,7 +302,7 @@ HWY_INLINE void AddSteps(const uint8_t (&quants)[kPanelSteps][kPanelColumns][4],
                     const auto w = weights(s + p, v);
                     PITH_UNROLL
                     for (size_t r = 0; r < kRows; ++r) {
-                        const auto product = hn::SatWidenMulPairwiseAdd(di16, w, quad(r, s + p));
+                        const auto product = ByteProducts<kSigned>(di16, w, quad(r, s + p));
                         pairs[r][v] = p == 0 ? product : hn::Add(pairs[r][v], product);
                     }
                 }

@@ -27,6 +27,19 @@ inline constexpr size_t kRowsAtOnce = 512;
 
 // ---- a panel and a tile of rows ---------------------------------------------------------------------------------------------
 
+// What a group's sum begins with: the offset of its weights, taken off.
+template <QuantType kType>
+HWY_INLINE VI FirstSum(const QuantisedBlock & row, size_t g) {
+    const DI di;
+    if constexpr (kType == QuantType::kQ6_K) {
+        return hn::Set(di, row.offsets[g]);
+    } else if constexpr (kType == QuantType::kIQ4_XS && !kHasSign<kType>) {
+        return hn::Set(di, row.wide_offsets[g]);
+    } else {
+        return hn::Zero(di);
+    }
+}
+
 // sums [kRows][kPanelColumns] += the rows' products with the panel.
 template <QuantType kType, size_t kRows>
 HWY_INLINE void MultiplyTile(const Panel & panel, const QuantisedBlock * rows, float * sums) {
@@ -45,11 +58,9 @@ HWY_INLINE void MultiplyTile(const Panel & panel, const QuantisedBlock * rows, f
         PITH_UNROLL
         for (size_t r = 0; r < kRows; ++r) {
             PITH_UNROLL
-            for (size_t v = 0; v < kPanelVectors; ++v) {
-                group[r][v] = B::kMins ? hn::Zero(di) : hn::Set(di, rows[r].offsets[g]);
-            }
+            for (size_t v = 0; v < kPanelVectors; ++v) { group[r][v] = FirstSum<kType>(rows[r], g); }
         }
-        AddSteps<B::kSteps, B::kPairs>(panel.quants, g * B::kSteps, rows, group);
+        AddSteps<B::kSteps, B::kPairs, kHasSign<kType>>(panel.quants, g * B::kSteps, rows, group);
         PITH_UNROLL
         for (size_t v = 0; v < kPanelVectors; ++v) {
             const VI scale = hn::Load(di, panel.scales[g] + v * kN);
@@ -166,9 +177,9 @@ HWY_INLINE void MultiplyColumns(const QuantisedProduct & p, size_t first, size_t
             UnpackColumns<kType>(places, v * kN, panel);
         }
         next.fetch(b, n_blocks);
-        const auto * rows = RowsOf<kType>(p) + b * padded_rows(p.n) + row;
+        const auto * rows = RowsOf<kType>(p) + b * p.block_stride + row;
 #if HWY_TARGET == HWY_AVX3_DL
-        if constexpr (!kGroups) {
+        if constexpr (has_matrix_product(kType)) {
             if (by_matrix) {
                 MultiplyByMatrix<kType>(panel, rows, n, sums);
                 continue;
@@ -177,9 +188,7 @@ HWY_INLINE void MultiplyColumns(const QuantisedProduct & p, size_t first, size_t
 #endif
         MultiplyByVectors<kType>(panel, rows, n, sums);
     }
-    for (size_t r = 0; r < n; ++r) {
-        std::copy_n(sums + r * kPanelColumns, n_columns, p.out + (row + r) * p.out_stride + first);
-    }
+    for (size_t r = 0; r < n; ++r) { std::copy_n(sums + r * kPanelColumns, n_columns, p.out_row(row + r) + first); }
 }
 
 // The columns behind [c, c + n) of those before `end`.
@@ -229,12 +238,18 @@ void MultiplyQuantised(const QuantisedProduct & p, size_t first, size_t end, Pro
             return MultiplyType<QuantType::kQ5_K>(p, first, end, unit);
         case QuantType::kQ6_K:
             return MultiplyType<QuantType::kQ6_K>(p, first, end, unit);
+        case QuantType::kIQ4_XS:
+            return MultiplyType<QuantType::kIQ4_XS>(p, first, end, unit);
         case QuantType::kQ8_0:
             return MultiplyType<QuantType::kQ8_0>(p, first, end, unit);
         case QuantType::kQ4_0:
             return MultiplyType<QuantType::kQ4_0>(p, first, end, unit);
         case QuantType::kQ4_1:
             return MultiplyType<QuantType::kQ4_1>(p, first, end, unit);
+        case QuantType::kIQ4_NL:
+            return MultiplyType<QuantType::kIQ4_NL>(p, first, end, unit);
+        case QuantType::kMXFP4:
+            return MultiplyType<QuantType::kMXFP4>(p, first, end, unit);
     }
 }
 
@@ -254,8 +269,7 @@ HWY_EXPORT(QuantisedTarget);
 
 namespace {
 
-constexpr size_t kColumnsDealt = 32;  // that one thread gets at least: a panel's, for any instruction set
-constexpr size_t kMatrixRows = 8;     // from so many rows on the matrix unit is faster
+constexpr size_t kMatrixRows = 8;  // from so many rows on the matrix unit is faster
 
 std::atomic<ProductUnit> unit_in_use = ProductUnit::kBest;
 
@@ -280,9 +294,13 @@ void quantise_part(const RowsToQuantise & rows, int ith, int n_threads) {
 
 void multiply_part(const QuantisedProduct & product, int ith, int n_threads) {
     const auto [first, end] = share_of(product.n_out, kColumnsDealt, ith, n_threads);
-    if (first == end || product.n == 0) { return; }
+    if (first < end) { multiply_columns(product, first, end); }
+}
+
+void multiply_columns(const QuantisedProduct & product, size_t first, size_t end) {
+    if (product.n == 0) { return; }
     ProductUnit unit = unit_in_use;
-    if (has_groups(product.type)) {
+    if (!has_matrix_product(product.type)) {
         unit = unit == ProductUnit::kMatrix ? ProductUnit::kVectors : unit;
     } else if (unit == ProductUnit::kBest && product.n >= kMatrixRows && has_matrix_unit()) {
         unit = ProductUnit::kMatrix;
@@ -291,9 +309,10 @@ void multiply_part(const QuantisedProduct & product, int ith, int n_threads) {
     HWY_DYNAMIC_DISPATCH(MultiplyQuantised)(product, first, end, unit);
 }
 
-bool quantised_product_pays(QuantType type) {
+bool quantised_product_pays(QuantType type, bool experts) {
     // The matrix unit has no use for scales of 32 weights each here; ggml's layout for it is the faster one for few rows.
-    if (has_groups(type) && has_matrix_unit()) { return false; }
+    const bool ggml_has_tiles = type == QuantType::kQ8_0 || type == QuantType::kQ4_0 || type == QuantType::kQ4_1;
+    if (ggml_has_tiles && !experts && has_matrix_unit()) { return false; }
     // Without products of four bytes those of 8 bits with 8 would not fit where pairs are added up.
     return better_than(type == QuantType::kQ8_0 ? HWY_AVX3_DL : HWY_AVX2);
 }

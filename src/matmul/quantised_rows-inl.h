@@ -45,7 +45,11 @@ HWY_INLINE int32_t SumOf(const int8_t * quants) {
 HWY_INLINE void QuantiseBlock(const float * x, QuantisedBlock & to) {
     to.scale = Quantise<kQuantBlock>(x, to.quants);
     for (size_t g = 0; g < 16; ++g) { to.offsets[g] = -32 * SumOf<16>(to.quants + 16 * g); }
-    for (size_t g = 0; g < 8; ++g) { to.sums[g] = static_cast<int16_t>(SumOf<kGroup>(to.quants + kGroup * g)); }
+    for (size_t g = 0; g < 8; ++g) {
+        const int32_t sum = SumOf<kGroup>(to.quants + kGroup * g);
+        to.sums[g] = static_cast<int16_t>(sum);
+        to.wide_offsets[g] = -128 * sum;
+    }
 }
 
 HWY_INLINE void QuantiseGroup(const float * x, size_t g, QuantisedGroups & to) {
@@ -56,7 +60,7 @@ HWY_INLINE void QuantiseGroup(const float * x, size_t g, QuantisedGroups & to) {
 }
 
 void QuantiseRows(const RowsToQuantise & rows, size_t first, size_t end) {
-    const size_t stride = padded_rows(rows.n);
+    const size_t stride = rows.block_stride;
     for (size_t r = first; r < end; ++r) {
         if (rows.groups != nullptr) {
             for (size_t g = 0; g < rows.n_in / kGroup; ++g) {

@@ -17,7 +17,8 @@ struct QuantisedBlock {
     int32_t offsets[16];  // -32 times the sum of 16 quants: what an offset of 32 takes off (Q6_K)
     int16_t sums[8];      // of 32 quants
     float scale;
-    uint8_t unused[44];  // whole cache lines
+    int32_t wide_offsets[8];  // -128 times the sum of 32 quants: what an offset of 128 takes off (IQ4_XS)
+    uint8_t unused[12];       // whole cache lines
 };
 static_assert(sizeof(QuantisedBlock) == 384);
 
@@ -38,12 +39,13 @@ inline size_t padded_rows(size_t n) {
     return (n + kQuantisedRowTile - 1) / kQuantisedRowTile * kQuantisedRowTile;
 }
 
-// blocks [⌈n_in / 256⌉][padded_rows(n)]: block b of all rows, then block b + 1. One of the two kinds.
+// blocks [⌈n_in / 256⌉][block_stride]: block b of all rows, then block b + 1. One of the two kinds.
 struct RowsToQuantise {
     const float * x = nullptr;  // [n][stride]
     size_t stride = 0;          // floats from row to row
     size_t n = 0;
-    size_t n_in = 0;  // a multiple of 256; for groups, of 32
+    size_t n_in = 0;          // a multiple of 256; for groups, of 32
+    size_t block_stride = 0;  // rows from a block to the next one, at least padded_rows(n)
     QuantisedBlock * blocks = nullptr;
     QuantisedGroups * groups = nullptr;
 };

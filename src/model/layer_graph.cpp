@@ -142,7 +142,7 @@ ggml_tensor * moe_ffn(ggml_context * ctx, ggml_cgraph * graph, const Hparams & h
     ggml_tensor * rows = ggml_reshape_3d(ctx, w.latent_in == nullptr ? x : mul_mat(ctx, w.latent_in, x), n_in, 1, n);
     if (hp.form.weighs_inputs) { rows = ggml_mul(ctx, ggml_repeat_4d(ctx, rows, n_in, hp.n_experts_used, n, 1), weights); }
     const auto of_experts = [&](ggml_tensor * weight, ggml_tensor * bias, ggml_tensor * in) {
-        ggml_tensor * y = ggml_mul_mat_id(ctx, weight, in, chosen);
+        ggml_tensor * y = mul_mat.of_experts(ctx, weight, in, chosen);
         return bias == nullptr ? y : ggml_add_id(ctx, y, bias, chosen);
     };
     ggml_tensor * gate = nullptr;  // [n_ff, used, n]

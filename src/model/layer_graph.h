@@ -54,12 +54,12 @@ ggml_tensor * build_embedding(ggml_context * ctx, const Hparams & hparams, const
 // keep_rows (i32 [m], may be null): after attention only these rows go on, so that the result is [D, m]; for the last layer,
 // where only some logits are wanted.
 // tap (may be empty): sees queries and keys before RoPE.   input_tap (may be empty): sees the attention's input.
-// mul_mat: the product with all weights but experts', here and below.   recurrent: of a recurrent layer, which asks neither
+// mul_mat: the product with all weights, here and below.   recurrent: of a recurrent layer, which asks neither
 // attention nor tap.   tokens (i32 [n]): where layers are told of them (Hparams::n_embd_per_layer).
 ggml_tensor * build_layer(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hparams, const Weights & weights, int layer,
                           ggml_tensor * hidden, ggml_tensor * positions, const AttentionFn & attention,
                           ggml_tensor * keep_rows = nullptr, const RopeTap & tap = {}, const InputTap & input_tap = {},
-                          MulMatFn mul_mat = ggml_mul_mat, const RecurrentFn & recurrent = {}, ggml_tensor * tokens = nullptr);
+                          MulMatFn mul_mat = kGgmlMulMat, const RecurrentFn & recurrent = {}, ggml_tensor * tokens = nullptr);
 
 // Room for what build_layer() adds to a graph, beside what attention, taps and recurrent layers' rows add themselves: some
 // forty operations, of the widest forms about a hundred, and two for each expert that a token uses.
@@ -67,10 +67,10 @@ size_t layer_nodes(const Hparams & hparams);
 
 // attended [dv·H, n]  →  [D, n]: the output projection with its adapter, without its bias and what comes behind.
 ggml_tensor * build_output_projection(ggml_context * ctx, const Weights & weights, int layer, ggml_tensor * attended,
-                                      MulMatFn mul_mat = ggml_mul_mat);
+                                      MulMatFn mul_mat = kGgmlMulMat);
 
 // hidden [D, n]  →  logits [n_vocab, n].
 ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden,
-                         MulMatFn mul_mat = ggml_mul_mat);
+                         MulMatFn mul_mat = kGgmlMulMat);
 
 }  // namespace pith

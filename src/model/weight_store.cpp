@@ -60,7 +60,9 @@ bool is_multiplied(const PlacedWeight & weight) {
 }
 
 bool has_own_product(const PlacedWeight & weight) {
-    return weight.use == WeightUse::kMatmul && has_quantised_product(weight.info->type, weight.info->ne[0]);
+    const GgufTensor & info = *weight.info;
+    if (weight.use == WeightUse::kExperts) { return has_expert_product(info.type, info.ne[0], info.ne[2]); }
+    return weight.use == WeightUse::kMatmul && has_quantised_product(info.type, info.ne[0]);
 }
 
 // Errors: kUnsupported: the device has no product with it; kIo: it is gone.
@@ -84,12 +86,15 @@ ggml_backend_buffer_type_t repacked_type(std::span<const ggml_backend_buffer_typ
 
 }  // namespace
 
-ggml_backend_buffer_type_t repacked_buffer_type(ggml_type type, int64_t ne0, int64_t ne1) {
+ggml_backend_buffer_type_t repacked_buffer_type(ggml_type type, int64_t ne0, int64_t ne1, int64_t n_experts,
+                                                int n_experts_used) {
     GgufTensor info;
     info.type = type;
     info.ne[0] = ne0;
     info.ne[1] = ne1;
-    return repacked_type(extra_buffer_types(), {.info = &info, .use = WeightUse::kMatmul}, 0);
+    info.ne[2] = n_experts;
+    const WeightUse use = n_experts_used > 0 ? WeightUse::kExperts : WeightUse::kMatmul;
+    return repacked_type(extra_buffer_types(), {.info = &info, .use = use}, n_experts_used);
 }
 
 bool is_weight_type(ggml_type type) {

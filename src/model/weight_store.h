@@ -79,9 +79,10 @@ private:
     std::vector<float> converted_;  // of the vector just copied
 };
 
-// Where ggml's CPU back end keeps matrices [ne0, ne1] of this type in a layout of its own, with a faster product; nullptr: it
-// has none for them.   REQUIRES: load_backends() succeeded.
-ggml_backend_buffer_type_t repacked_buffer_type(ggml_type type, int64_t ne0, int64_t ne1);
+// Where ggml's CPU back end keeps matrices [ne0, ne1] of this type, of one or, of which a token uses some, of several experts,
+// in a layout of its own, with a faster product; nullptr: it has none for them.   REQUIRES: load_backends() succeeded.
+ggml_backend_buffer_type_t repacked_buffer_type(ggml_type type, int64_t ne0, int64_t ne1, int64_t n_experts = 1,
+                                                int n_experts_used = 0);
 
 // Whether ggml's CPU back end multiplies by weights of this type (q8_1, q8_K, integers and f64 are none).
 bool is_weight_type(ggml_type type);

@@ -29,12 +29,18 @@ ggml_type ggml_type_of(QuantType type) {
             return GGML_TYPE_Q5_K;
         case QuantType::kQ6_K:
             return GGML_TYPE_Q6_K;
+        case QuantType::kIQ4_XS:
+            return GGML_TYPE_IQ4_XS;
         case QuantType::kQ8_0:
             return GGML_TYPE_Q8_0;
         case QuantType::kQ4_0:
             return GGML_TYPE_Q4_0;
         case QuantType::kQ4_1:
             return GGML_TYPE_Q4_1;
+        case QuantType::kIQ4_NL:
+            return GGML_TYPE_IQ4_NL;
+        case QuantType::kMXFP4:
+            return GGML_TYPE_MXFP4;
     }
     return GGML_TYPE_COUNT;
 }
@@ -69,7 +75,7 @@ public:
     std::vector<float> part(size_t first, size_t n, size_t column, size_t n_columns, int n_threads) const {
         std::vector<QuantisedBlock> blocks(quantised_bytes(n_in_, n) / sizeof(QuantisedBlock));
         auto * groups = reinterpret_cast<QuantisedGroups *>(blocks.data());
-        RowsToQuantise rows = {x_.data() + first * x_stride(), x_stride(), n, n_in_, blocks.data(), nullptr};
+        RowsToQuantise rows = {x_.data() + first * x_stride(), x_stride(), n, n_in_, padded_rows(n), blocks.data(), nullptr};
         if (has_groups(type_)) {
             rows.blocks = nullptr;
             rows.groups = groups;
@@ -82,6 +88,7 @@ public:
         product.weight_stride = stride_;
         product.x = rows.blocks;
         product.groups = rows.groups;
+        product.block_stride = padded_rows(n);
         product.out = out.data();
         product.out_stride = n_columns + 3;
         product.n_in = n_in_;
@@ -150,8 +157,8 @@ private:
     std::vector<float> x_;
 };
 
-constexpr QuantType kAllTypes[] = {QuantType::kQ4_K, QuantType::kQ5_K, QuantType::kQ6_K,
-                                   QuantType::kQ8_0, QuantType::kQ4_0, QuantType::kQ4_1};
+constexpr QuantType kAllTypes[] = {QuantType::kQ4_K, QuantType::kQ5_K, QuantType::kQ6_K,   QuantType::kIQ4_XS, QuantType::kQ8_0,
+                                   QuantType::kQ4_0, QuantType::kQ4_1, QuantType::kIQ4_NL, QuantType::kMXFP4};
 
 class QuantisedProductTest : public ::testing::TestWithParam<const char *> {
 protected:
@@ -218,7 +225,7 @@ TEST_P(QuantisedProductTest, ARowHasTheSameBitsInAnyBatchOnAnyNumberOfThreadsAnd
         }
         use_product_unit(ProductUnit::kVectors);
         EXPECT_EQ(problem.all(), whole) << "vectors";
-        if (has_matrix_unit()) {
+        if (has_matrix_unit() && has_matrix_product(type)) {
             use_product_unit(ProductUnit::kMatrix);
             EXPECT_EQ(problem.all(), whole) << "matrix unit";
         }
@@ -247,7 +254,7 @@ TEST_P(QuantisedProductTest, AnOutputHasTheSameBitsWhicheverColumnsStandBesideIt
 TEST_P(QuantisedProductTest, WhatIsNotANumberStaysInItsRow) {
     for (const float wrong : {kNaN, std::numeric_limits<float>::infinity()}) {
         for (const size_t n : {4U, 20U}) {
-            for (const QuantType type : {QuantType::kQ6_K, QuantType::kQ4_1}) {
+            for (const QuantType type : {QuantType::kQ6_K, QuantType::kIQ4_XS, QuantType::kQ4_1, QuantType::kMXFP4}) {
                 Problem problem(type, 512, 20, n, 6);
                 problem.x(3, 300) = wrong;
                 const std::vector<float> out = problem.all();

@@ -154,15 +154,18 @@ TEST_P(WeightTypeParity, LogitsStayNearLibllamas) {
     EXPECT_EQ(model->weight_type_name(), GetParam().spec.weight_type);
     const std::vector<int32_t> tokens = random_tokens(24, model->hparams().n_vocab);
     const std::vector<float> reference = llama_logits(path_, tokens);
-    const std::vector<float> logits = plain_logits(*model, tokens);
     ASSERT_FALSE(reference.empty());
-    ASSERT_EQ(logits.size(), reference.size());
-    const LogitDifference difference = compare_logits(logits, reference, model->hparams().n_vocab, 2 * kQuantisedBound);
-    RecordProperty("max_relative", std::to_string(difference.max_relative));
-    std::cout << GetParam().name << ": max |d|/range " << difference.max_relative << ", copied "
-              << model->resident_copies_bytes() << " of " << model->weight_bytes() << " bytes\n";
-    EXPECT_LE(difference.max_relative, kQuantisedBound);
-    EXPECT_EQ(difference.n_argmax_changed, 0);
+    for (const bool own : {false, true}) {
+        const std::vector<float> logits =
+            plain_logits(*model, tokens, {}, {}, 2, GGML_TYPE_F32, nullptr, nullptr, nullptr, own ? kCpuMulMat : kGgmlMulMat);
+        ASSERT_EQ(logits.size(), reference.size());
+        const LogitDifference difference = compare_logits(logits, reference, model->hparams().n_vocab, 2 * kQuantisedBound);
+        RecordProperty(own ? "own_max_relative" : "max_relative", std::to_string(difference.max_relative));
+        std::cout << GetParam().name << (own ? ", own products" : "") << ": max |d|/range " << difference.max_relative
+                  << ", copied " << model->resident_copies_bytes() << " of " << model->weight_bytes() << " bytes\n";
+        EXPECT_LE(difference.max_relative, kQuantisedBound) << own;
+        EXPECT_EQ(difference.n_argmax_changed, 0) << own;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, WeightTypeParity, ::testing::ValuesIn(weight_types()),

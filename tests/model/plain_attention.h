@@ -176,12 +176,13 @@ inline std::vector<float> least_margins(const std::vector<ggml_tensor *> & route
 // Logits [n_tokens][n_vocab] of every position, by one graph over the whole sequence. With keep_rows, of these positions only.
 // Empty when something fails. inputs: [layer] gets the normalised input [n][D] of its attention.
 // router_margins: gets of each token what least_margins() says; infinite without experts.
+// mul_mat: as sessions on the CPU have it, or ggml's, as libllama has it.
 // One thread by default: these models are tiny, and ggml's waiting threads starve other tests that ctest runs beside.
 inline std::vector<float> plain_logits(const ModelFile & model, const std::vector<int32_t> & tokens, MaskFn mask = {},
                                        const std::vector<int32_t> & keep_rows = {}, int n_threads = 2,
                                        ggml_type kv_type = GGML_TYPE_F32, const Weights * changed_weights = nullptr,
                                        std::vector<std::vector<float>> * inputs = nullptr,
-                                       std::vector<float> * router_margins = nullptr) {
+                                       std::vector<float> * router_margins = nullptr, MulMatFn mul_mat = kGgmlMulMat) {
     const Weights & weights = changed_weights == nullptr ? model.weights() : *changed_weights;
     constexpr size_t kMaxNodes = 16384;
     const Hparams & hp = model.hparams();
@@ -209,9 +210,9 @@ inline std::vector<float> plain_logits(const ModelFile & model, const std::vecto
             taps.push_back(x);
         };
         hidden = build_layer(ctx, graph, hp, weights, layer, hidden, positions, attention.function(),
-                             layer + 1 == hp.n_layers ? rows : nullptr, {}, tap, ggml_mul_mat, {}, token_input);
+                             layer + 1 == hp.n_layers ? rows : nullptr, {}, tap, mul_mat, {}, token_input);
     }
-    ggml_tensor * logits = build_head(ctx, hp, weights, hidden);
+    ggml_tensor * logits = build_head(ctx, hp, weights, hidden, mul_mat);
     ggml_set_output(logits);
     ggml_build_forward_expand(graph, logits);
     std::vector<ggml_tensor *> routed;  // by what experts are chosen, [n_experts, n]
