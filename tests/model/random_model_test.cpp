@@ -102,6 +102,40 @@ TEST_F(RandomModel, NamesTheFieldThatCannotBe) {
     EXPECT_TRUE(folder_is_empty());
 }
 
+// As Qwen2.5's file of 28 layers has them: 14 of the two kinds of matrices, and the head.
+TEST(RandomTypes, AMixtureGivesSomeMatricesMoreBits) {
+    RandomModelSpec spec;
+    spec.n_layers = 28;
+    spec.n_embd = spec.n_ff = 256;
+    spec.head_dim = 64;
+    spec.weight_type = "q4_K_M";
+    const auto count = [&](ggml_type type, const std::string & end) {
+        const auto all = list_random_tensors(spec).value();
+        return std::ranges::count_if(all, [&](const auto & t) { return t.type == type && t.name.ends_with(end); });
+    };
+    EXPECT_EQ(count(GGML_TYPE_Q6_K, "ffn_down.weight"), 14);
+    EXPECT_EQ(count(GGML_TYPE_Q6_K, "attn_v.weight"), 14);
+    EXPECT_EQ(count(GGML_TYPE_Q6_K, ""), 29);
+    EXPECT_EQ(count(GGML_TYPE_Q6_K, "output.weight"), 1);
+    EXPECT_EQ(count(GGML_TYPE_Q4_K, ""), 28 * 7 + 2 - 29);
+    spec.tied = true;
+    EXPECT_EQ(count(GGML_TYPE_Q6_K, "token_embd.weight"), 1);
+}
+
+TEST(RandomTypes, ExpertsMayHaveATypeOfTheirOwn) {
+    RandomModelSpec spec;
+    spec.n_experts = 4;
+    spec.n_experts_used = 2;
+    spec.n_ff_expert = 64;
+    spec.weight_type = "mxfp4_moe";
+    const std::vector<RandomTensorSpec> all = list_random_tensors(spec).value();
+    for (const RandomTensorSpec & t : all) {
+        const bool is_expert = t.name.ends_with("_exps.weight");
+        const bool is_vector = t.n_dims == 1 || t.name.ends_with("ffn_gate_inp.weight");
+        EXPECT_EQ(t.type, is_expert ? GGML_TYPE_MXFP4 : is_vector ? GGML_TYPE_F32 : GGML_TYPE_Q8_0) << t.name;
+    }
+}
+
 TEST(ShapePreset, NamesTheShapesThereAre) {
     EXPECT_EQ(shape_preset("1b")->n_layers, 16);
     const auto unknown = shape_preset("2b");

@@ -57,7 +57,8 @@ void add_make_model_command(CLI::App & root, int & exit_code) {
     auto flags = std::make_shared<MakeModelFlags>();
     CLI::App * command = root.add_subcommand("make-model", "Write a GGUF of a real shape with random weights");
     command->add_option("shape", flags->shape, shape_names())->required();
-    command->add_option("--type", flags->type, "Type of the weights: f16, q8_0, q4_0, …")->capture_default_str();
+    command->add_option("--type", flags->type, "Type of the weights, f16, q8_0, q4_0, …, or a mixture: q4_K_M, mxfp4_moe")
+        ->capture_default_str();
     command->add_option("-o,--output", flags->output, "File to write")->required();
     command->add_option("--seed", flags->seed, "Seed of the weights")->capture_default_str();
     command->add_option("--layers", flags->n_layers, "Layers (default: as many as the shape has)");

@@ -23,7 +23,7 @@ OwnOptions pith_options() {
         {"pith demo", "--policy", ValueKind::kPolicies, policies_or_all},
         {"pith demo", "--task", ValueKind::kListOf, demo_tasks},
         {"pith make-model", "shape", ValueKind::kOneOf, shapes_there_are},
-        {"pith make-model", "--type", ValueKind::kOneOf, these({"f32", "f16", "bf16", "q8_0", "q4_0"})},
+        {"pith make-model", "--type", ValueKind::kOneOf, these({"f32", "f16", "bf16", "q8_0", "q4_0", "q4_K_M", "mxfp4_moe"})},
         {"pith completion", "SHELL", ValueKind::kOneOf, these({"bash", "zsh", "fish"})},
         {"pith man", "COMMAND", ValueKind::kText},
         {"pith cache list", "FOLDER", ValueKind::kFolder},

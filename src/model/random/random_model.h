@@ -48,7 +48,8 @@ struct RandomModelSpec {
     float rope_factor = 1.0F;   // of linear and YaRN scaling, and of llama3_freqs (8 there when it is 1)
     int rope_n_ctx_orig = 0;    // 0: n_ctx_train / factor
     bool llama3_freqs = false;  // a rope_freqs tensor as Llama 3.1 has
-    // A ggml type in its own spelling ("f32", "q8_0", "q4_K", …). A matrix whose rows are no multiple of the type's block
+    // A ggml type in its own spelling ("f32", "q8_0", "q4_K", …), or a mixture of them as files of the hub have it: "q4_K_M",
+    // "mxfp4_moe" (experts; all else q8_0). A matrix whose rows are no multiple of the type's block
     // falls back to q8_0, then to f16; norms, biases and routers are f32.
     std::string weight_type = "f32";
     bool byte_tokens = true;  // false: a vocabulary that no text can be trusted to (a bad-input test)

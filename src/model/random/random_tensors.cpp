@@ -1,14 +1,13 @@
 // random_tensors.cpp - see random_tensors.h.
 #include "model/random/random_tensors.h"
 
-#include <strings.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "model/arch/architecture.h"
 #include "model/random/random_keys.h"
+#include "model/random/random_types.h"
 #include "model/random/random_vocab.h"
 #include "model/weight_table.h"
 
@@ -20,17 +19,6 @@ constexpr float kBiasSpread = 0.2F;
 
 Status invalid(const std::string & what) {
     return {ErrorCode::kInvalidArgument, "random model: " + what};
-}
-
-Result<ggml_type> find_weight_type(const std::string & name) {
-    for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
-        const auto type = static_cast<ggml_type>(i);
-        const char * type_name = ggml_type_name(type);
-        const bool usable = type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16 ||
-                            (ggml_is_quantized(type) && type != GGML_TYPE_Q8_1 && type != GGML_TYPE_Q8_K);
-        if (usable && type_name != nullptr && strcasecmp(type_name, name.c_str()) == 0) { return type; }
-    }
-    return invalid("unknown weight type '" + name + "'; use one of ggml's, such as f32, f16, bf16, q8_0, q4_0, q4_K");
 }
 
 Status check_spec(const RandomModelSpec & spec) {
@@ -100,7 +88,7 @@ std::vector<float> llama3_factors(const RandomModelSpec & spec) {
 // What the weight table wants, but for what such a model may do without.
 class TensorList {
 public:
-    TensorList(const RandomModelSpec & spec, const Hparams & hparams, ggml_type type) : spec_(spec), type_(type) {
+    TensorList(const RandomModelSpec & spec, const Hparams & hparams, const RandomTypes & types) : spec_(spec), types_(types) {
         Weights weights;
         for (const WantedWeight & wanted : wanted_weights(hparams, weights)) {
             if (wanted.slot == &weights.output ? !spec.tied : wanted.required) { add(wanted); }
@@ -124,8 +112,8 @@ private:
             set_spread(tensor);
         } else {
             tensor.n_dims = wanted.use == WeightUse::kExperts ? 3 : 2;
-            tensor.type =
-                wanted.name.ends_with("ffn_gate_inp.weight") ? GGML_TYPE_F32 : type_;  // a router decides: no rounding
+            const bool is_router = wanted.name.ends_with("ffn_gate_inp.weight");  // it decides: no rounding
+            tensor.type = is_router ? GGML_TYPE_F32 : types_.type_of(wanted);
             for (const ggml_type fallback : {GGML_TYPE_Q8_0, GGML_TYPE_F16}) {
                 if (n_in % ggml_blck_size(tensor.type) != 0) { tensor.type = fallback; }
             }
@@ -146,7 +134,7 @@ private:
     }
 
     const RandomModelSpec & spec_;
-    ggml_type type_;
+    const RandomTypes & types_;
     std::vector<RandomTensorSpec> tensors_;
 };
 
@@ -154,9 +142,9 @@ private:
 
 Result<std::vector<RandomTensorSpec>> list_random_tensors(const RandomModelSpec & spec) {
     PITH_RETURN_IF_ERROR(check_spec(spec));
-    PITH_ASSIGN_OR_RETURN(const ggml_type type, find_weight_type(spec.weight_type));
+    PITH_ASSIGN_OR_RETURN(const RandomTypes types, RandomTypes::of(spec));
     PITH_ASSIGN_OR_RETURN(const Hparams hparams, random_hparams(spec));
-    std::vector<RandomTensorSpec> tensors = TensorList(spec, hparams, type).take();
+    std::vector<RandomTensorSpec> tensors = TensorList(spec, hparams, types).take();
     if (static_cast<size_t>(spec.n_splits) > tensors.size()) {
         return invalid("n_splits is " + std::to_string(spec.n_splits) + ", more than the " + std::to_string(tensors.size()) +
                        " tensors");
