@@ -80,16 +80,15 @@ struct LogitDifference {
     int n_argmax_changed = 0;  // where the reference's best two differ by more than `tie` of the range
 };
 
-// Positions whose router margin is below `router_tie` are left out: another rounding chooses another expert.
+// Positions whose router margin is below this are left out: another rounding chooses another expert.
 inline constexpr float kRouterTie = 1e-4F;
 
 inline LogitDifference compare_logits(const std::vector<float> & got, const std::vector<float> & reference, int n_vocab,
-                                      double tie = 2e-3, const std::vector<float> & router_margins = {},
-                                      float router_tie = kRouterTie) {
+                                      double tie = 2e-3, const std::vector<float> & router_margins = {}) {
     LogitDifference difference;
     const size_t width = static_cast<size_t>(n_vocab);
     for (size_t begin = 0; begin + width <= reference.size(); begin += width) {
-        if (begin / width < router_margins.size() && router_margins[begin / width] < router_tie) {
+        if (begin / width < router_margins.size() && router_margins[begin / width] < kRouterTie) {
             ++difference.n_router_ties;
             continue;
         }

@@ -49,6 +49,11 @@ private:
     ggml_tensor * tensor_ = nullptr;
 };
 
+// How far a product may be from ggml's. Where weights have a scale for each 32, ggml's rows have scales of 16 bits.
+float rounding(ggml_type type) {
+    return ggml_blck_size(type) == 32 ? 2e-2F : 2e-3F;  // of outputs of about 30
+}
+
 class MulMat : public ::testing::Test {
 protected:
     void SetUp() override {
@@ -118,7 +123,7 @@ TEST_F(MulMat, OfQuantisedWeightsIsGgmlsUpToRounding) {
             const std::vector<float> got = products(weight, n, 1, true);
             // ggml rounds the same rows to the same bytes; only its floats are added in another order.
             for (size_t i = 0; i < expected.size(); ++i) {
-                ASSERT_NEAR(got[i], expected[i], 2e-3) << ggml_type_name(type) << i;
+                ASSERT_NEAR(got[i], expected[i], rounding(type)) << ggml_type_name(type) << i;
             }
             for (int n_threads = 2; n_threads <= 4; ++n_threads) {
                 ASSERT_EQ(products(weight, n, n_threads, true), got) << n_threads << " threads";
@@ -206,7 +211,7 @@ TEST_F(MulMatId, OfQuantisedExpertsIsGgmlsUpToRounding) {
                 const std::vector<float> expected = products(weight, n, one_for_all, 1, false);
                 const std::vector<float> got = products(weight, n, one_for_all, 1, true);
                 for (size_t i = 0; i < expected.size(); ++i) {
-                    ASSERT_NEAR(got[i], expected[i], 2e-3) << ggml_type_name(type) << ", " << n << " rows, " << i;
+                    ASSERT_NEAR(got[i], expected[i], rounding(type)) << ggml_type_name(type) << ", " << n << " rows, " << i;
                 }
                 for (int n_threads = 2; n_threads <= 4; ++n_threads) {
                     ASSERT_EQ(products(weight, n, one_for_all, n_threads, true), got) << n_threads << " threads";
