@@ -17,10 +17,12 @@ struct Ledger {
     int64_t most_entries = 0;    // the same with what comes between two evictions: what holds at any time; 0: nothing does
     std::string attention;       // whose kernels attend: "pith" and the instruction set, or "ggml"
 
-    int64_t n_lanes = 0;      // governed layers · KV heads: what is kept is kept so many times
-    int64_t n_tokens = 0;     // fed so far, or restored
-    int64_t n_prompt = 0;     // tokens prefilled
-    int64_t n_generated = 0;  // tokens decoded
+    int64_t n_lanes = 0;           // governed layers · KV heads: what is kept is kept so many times
+    int64_t n_tokens = 0;          // fed so far, or restored
+    int64_t n_prompt = 0;          // tokens prefilled
+    int64_t n_generated = 0;       // tokens decoded
+    int64_t n_drafted = 0;         // tokens that ran before they were chosen (SessionOptions::draft_ngram)
+    int64_t n_draft_accepted = 0;  // of these: chosen
     // How the prompt was read: "one-shot" or "in chunks", ", question seen" where that judged, and ", evicted at every Nth
     // token" on a grid.
     std::string schedule;

@@ -174,6 +174,8 @@ struct pith_session_options {
                           * places side by side, so that a text may go on without end */
     const char * cold;   /* NULL: what is evicted is gone; "q4_0", "q8_0", "f16": it is kept on disk for pith_repair() */
     uint64_t cold_bytes; /* 8 GiB; the most of it */
+    int32_t draft_ngram; /* 0; tokens at most that a decoded token's pass may run ahead, where n-grams of the text foretell
+                          * them: whoever then feeds these has their logits without a pass. Logits stay the same. 0: none */
 };
 PITH_API void pith_session_options_init(struct pith_session_options * options, size_t size); /* size: sizeof *options */
 
@@ -206,6 +208,7 @@ struct pith_ledger {
     double kv_missed;         /* of the last question that pith_repair() saw: its share of attention to evicted entries; -1 */
     int64_t n_repairs, returned_entries, cold_entries, cold_lost_entries, cold_bytes, cold_read_bytes;
     double repair_s;
+    int64_t n_drafted, n_draft_accepted; /* tokens that ran ahead, and of these those that were fed (draft_ngram) */
 };
 
 PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,
@@ -346,7 +349,8 @@ struct pith_request {
     size_t size;
     const int32_t * tokens;
     size_t n_tokens;
-    /* Policy, budget, prefill, chunk, evict_every, pinned, heads_file; the rest is the engine's. NULL: the defaults. */
+    /* Policy, budget, prefill, chunk, evict_every, pinned, heads_file, draft_ngram; the rest is the engine's. NULL: the
+     * defaults. */
     const struct pith_session_options * options;
     int32_t n_question; /* 0; tokens at the prompt's end that ask */
     /* The request to go on from, which must be done and have been submitted with `keep`: the tokens come behind what it holds,

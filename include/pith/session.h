@@ -33,6 +33,8 @@ struct RereadPrompt {
 };
 inline constexpr int kRereadHint = 8;
 
+inline constexpr int kMostDraft = 64;  // tokens of a draft
+
 struct SessionOptions {
     // A policy, or `auto`: chosen when the first prompt comes, by what is known then (`pith policies` says how), and told with
     // the reason in the ledger. `full` without a budget, or where the budget is `auto` and memory holds the whole context
@@ -59,6 +61,12 @@ struct SessionOptions {
     // are kept turn to places side by side, and reading goes on behind them, without end. Positions, here and in reports, go on
     // counting all tokens. Costs the rounding of keys once more each time. Off: such tokens stand where no training was.
     bool context_shift = true;
+    // Drafts without a model: what followed the last few tokens where they stood before in the text, at most so many tokens of
+    // it, runs in the pass of a decoded token, and whoever then feeds the same tokens has their logits without a pass. Nothing
+    // else changes: logits and what is kept are, bit for bit, those without. Fewer tokens, or none, where they seldom come
+    // true. 0: none. None either where a token changes what cannot be put down beside the sequence: with gates, recurrent
+    // layers, lanes on devices, evidence of moments or of blocks, or another attention than Pith's own.
+    int draft_ngram = 0;               // to kMostDraft; no cache file says it
     std::vector<PositionSpan> pinned;  // never evicted, and kept whatever gates say
     // For policies that divide the budget by head (headkv, duo) and for `auto`: the importances, or else the file that `pith
     // calibrate heads` made. Neither: the file beside the model (model.heads.json for model.gguf), where there is one, else
@@ -132,7 +140,8 @@ public:
     Result<bool> prefill_for_questions(std::span<const int32_t> tokens, std::span<const int32_t> questions,
                                        const RunHooks & hooks = {});
 
-    // Feeds one token (a decode step) and evicts when `evict_every` tokens have come since the last eviction.
+    // Feeds one token (a decode step), by a row that ran ahead of it where there is one (SessionOptions::draft_ngram), and
+    // evicts when `evict_every` tokens have come since the last eviction.
     Status append(int32_t token);
 
     // Greedy: picks the best of logits(), feeds it, returns it.
@@ -193,6 +202,9 @@ public:
     // model, adapter, gates or settings: names the item that differs. The session is then as before.
     Status load(const std::string & path);
     std::vector<int32_t> tokens() const;  // all that were fed
+
+    // SessionOptions::draft_ngram from now on. Errors: kInvalidArgument.
+    Status set_draft_ngram(int most);
 
     const Ledger & ledger() const;
     // Original positions of the entries that a lane holds, ascending; none of a lane that there is not.

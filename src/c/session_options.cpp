@@ -44,6 +44,7 @@ Result<pith::SessionOptions> pith::c::session_options(const pith_session_options
     options.context_shift = given.context_shift;
     if (given.cold != nullptr) { PITH_ASSIGN_OR_RETURN(options.cold, kv_type({"cold"}, given.cold)); }
     options.cold_bytes = given.cold_bytes;
+    options.draft_ngram = given.draft_ngram;
     const std::string prefill = text_of(given.prefill);
     if (prefill == "one-shot") {
         options.prefill = pith::PrefillSchedule::kOneShot;
@@ -89,6 +90,8 @@ pith_ledger pith::c::ledger_of(const Ledger & l) {
     all.budget_entries = l.budget_entries;
     all.n_prompt = l.n_prompt;
     all.n_generated = l.n_generated;
+    all.n_drafted = l.n_drafted;
+    all.n_draft_accepted = l.n_draft_accepted;
     all.n_evictions = l.n_evictions;
     all.evicted_entries = l.evicted_entries;
     all.kept_entries = l.kept_entries;

@@ -43,6 +43,11 @@ RaggedCache::SharedRows RaggedCache::shared_rows(int seq, int layer, int kv_head
     return {base_id_ * positions_.size() + static_cast<uint64_t>(of_lane), static_cast<int>(n)};
 }
 
+RaggedCache::SharedRows RaggedCache::own_rows(int seq, int layer, int kv_head) const {
+    const int of_lane = lane(seq, layer, kv_head);
+    return {storage_id_ * positions_.size() + static_cast<uint64_t>(of_lane), length(of_lane)};
+}
+
 // Layers that changed side by side may have had their most at the same time.
 void RaggedCache::count_peak() noexcept {
     size_t most = 0;
@@ -179,6 +184,16 @@ void RaggedCache::drop_first(int seq, int layer, int n) noexcept {
         make_own(seq, layer, h, 0);
     }
     count_peak();
+    check();
+}
+
+void RaggedCache::hide_last(int seq, int layer, int n) noexcept {
+    for (int h = 0; h < n_kv_heads(layer); ++h) {
+        std::vector<int32_t> & there = positions_of(lane(seq, layer, h));
+        const auto before = std::ssize(there);
+        there.resize(static_cast<size_t>(before - n));
+        settle(seq, layer, h, before, /*frees=*/false);
+    }
     check();
 }
 

@@ -179,6 +179,9 @@ public:
     Status reserve(int seq, int layer, int64_t n);
     // Adds entries with these positions behind each lane of (seq, layer). REQUIRES: reserve() of as many; positions ascend.
     void append(int seq, int layer, std::span<const int32_t> positions);
+    // The newest n entries leave every lane of (seq, layer). Their rows stay where they are, behind the lanes' ends, until
+    // others come there or lanes are cut, or move: append() of as many brings them back.
+    void hide_last(int seq, int layer, int n) noexcept;
     // Keeps these entries and frees the rest, layers side by side. Returns how many went. Cannot fail: what run_tasks leaves
     // undone is done on the calling thread.   REQUIRES: no layer twice.
     int64_t compact(int seq, std::span<const LayerKeep> keeps, const RunTasks & run_tasks) noexcept;
@@ -234,6 +237,8 @@ public:
         int n = 0;
     };
     SharedRows shared_rows(int seq, int layer, int kv_head) const;
+    // All of a lane's, for who reads it several times at once.
+    SharedRows own_rows(int seq, int layer, int kv_head) const;
 
     // n entries of a lane from `first` on: rows of K and of V.
     void read(int seq, int layer, int kv_head, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const;

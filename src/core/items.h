@@ -21,6 +21,7 @@ inline constexpr Item kCold{"cold"};
 inline constexpr Item kContext{"max_context"};
 inline constexpr Item kDeviceLayers{"n_device_layers"};
 inline constexpr Item kDevices{"devices"};
+inline constexpr Item kDraftNgram{"draft_ngram"};
 inline constexpr Item kEvictEvery{"evict_every"};
 inline constexpr Item kGates{"gate_file"};
 inline constexpr Item kGrammar{"grammar"};
@@ -54,10 +55,11 @@ inline constexpr Item kTextTokens{"n_tokens"};
 inline constexpr Item kThreads{"n_threads"};
 
 // An edge's table is complete when it has each of these; the command line's has the others too.
-inline constexpr std::array kAll = {kBudget,       kCausalGates, kCeiling,    kChatTemplate, kChunk,       kCold,   kContext,
-                                    kDeviceLayers, kDevices,     kEvictEvery, kGates,        kGrammar,     kGrid,   kHeads,
-                                    kHost,         kKvOffload,   kLora,       kLoraScale,    kMmap,        kPolicy, kPort,
-                                    kPrefill,      kPrompt,      kRaw,        kRpcServers,   kTensorSplit, kTypeK,  kTypeV};
+inline constexpr std::array kAll = {kBudget,    kCausalGates,  kCeiling,     kChatTemplate, kChunk,      kCold,
+                                    kContext,   kDeviceLayers, kDevices,     kDraftNgram,   kEvictEvery, kGates,
+                                    kGrammar,   kGrid,         kHeads,       kHost,         kKvOffload,  kLora,
+                                    kLoraScale, kMmap,         kPolicy,      kPort,         kPrefill,    kPrompt,
+                                    kRaw,       kRpcServers,   kTensorSplit, kTypeK,        kTypeV};
 inline constexpr std::array kOfMeasuring = {kDepths,      kLlamaBench, kNewTokens, kPromptTokens,
                                             kRepetitions, kTextTokens, kThreads};
 

@@ -164,6 +164,12 @@ Status Session::load(const std::string & path) {
     });
 }
 
+Status Session::set_draft_ngram(int most) {
+    PITH_RETURN_IF_ERROR(check_draft(most));
+    impl_->session->options.draft_ngram = most;
+    return {};
+}
+
 std::vector<int32_t> Session::tokens() const {
     return impl_->session->seq.tokens.all();
 }

@@ -219,9 +219,10 @@ private:
 };
 
 // The running sums of a sequence, as an attention that adds to them itself asks for them. Both must live as long as the result.
-inline auto running_sums(const RaggedCache & cache, EvidenceState & state, int seq) {
-    return [&cache, &state, seq](int layer, int head) {
-        const int length = cache.length(cache.lane(seq, layer, head / cache.layout().shape.n_group));
+// n_behind: entries at the lanes' ends that it does not see.
+inline auto running_sums(const RaggedCache & cache, EvidenceState & state, int seq, int n_behind = 0) {
+    return [&cache, &state, seq, n_behind](int layer, int head) {
+        const int length = cache.length(cache.lane(seq, layer, head / cache.layout().shape.n_group)) - n_behind;
         const SharedRow::Addition sums = state.add_to_running(layer, head, length);
         return ColumnSum{sums.before, sums.n_before, sums.to};
     };

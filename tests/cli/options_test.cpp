@@ -163,6 +163,8 @@ TEST(ReadArguments, TakesSomeOfItsNamesInSomeCommandsOnly) {
 
 TEST(ReadArguments, LeavesAValueAsItIs) {
     const Commands commands;
+    EXPECT_EQ(commands.read({"serve", "--draft-max", "8", "--spec-draft-n-max=4"}),
+              (Words{"serve", "--draft-ngram", "8", "--draft-ngram=4"}));
     EXPECT_EQ(commands.read({"run", "-p", "-ngl", "-ctk", "f16"}), (Words{"run", "-p", "-ngl", "--cache-type-k", "f16"}));
     EXPECT_EQ(commands.read({"tokenize", "-p", "-ctk"}), (Words{"tokenize", "-p", "-ctk"}));
     EXPECT_EQ(commands.read({"run", "-p", "--mlock"}), (Words{"run", "-p", "--mlock"}));
@@ -195,8 +197,9 @@ TEST(ReadArguments, RefusesByNameWhatPithLacks) {
               "-b is llama.cpp's: use --chunk N, the tokens read at once (and between two evictions)");
     EXPECT_EQ(message({"run", "--flash-attn=off"}),
               "--flash-attn is llama.cpp's: Pith's attention is always fused; leave it out");
-    EXPECT_EQ(message({"chat", "--spec-draft-max", "3"}),
-              "--spec-draft-max is llama.cpp's: Pith has no speculative decoding; leave it out");
+    EXPECT_EQ(
+        message({"chat", "--spec-draft-max", "3"}),
+        "--spec-draft-max is llama.cpp's: of speculative decoding Pith has --draft-ngram N alone: use that, or leave it out");
     EXPECT_EQ(message({"serve", "-f", "x"}), "serve") << "neither Pith's nor llama.cpp's there: CLI11 says so";
 }
 

@@ -44,6 +44,31 @@ TEST_F(Completions, AreTheSameStreamedAndWhole) {
     }
 }
 
+// A grammar that wants one text again and again, and draws that follow from the seed.
+TEST_F(Completions, AreTheSameWithDraftsAndTellOfThem) {
+    std::string line;
+    for (int i = 0; i < 8; ++i) { line += "The sky is blue and the grass is green. "; }
+    for (const Json & more : {Json{{"temperature", 0}}, Json{{"temperature", 1}, {"seed", 5}},
+                              Json{{"temperature", 1}, {"seed", 5}, {"grammar", "root ::= (\"the sky is blue. \")+"}},
+                              Json{{"temperature", 1},
+                                   {"seed", 5},
+                                   {"stop", {"grass", "blue. the sky"}},
+                                   {"grammar", "root ::= (\"the sky is blue. \")+"}}}) {
+        Json body = {{"prompt", line}, {"max_tokens", 40}, {"n", 2}};
+        body.update(more);
+        const Json without = serving_->text(body).json();
+        body["speculative.n_max"] = 8;
+        const Json with = serving_->text(body).json();
+        for (size_t i = 0; i < 2; ++i) { EXPECT_EQ(with["choices"][i]["text"], without["choices"][i]["text"]) << more; }
+        EXPECT_EQ(with["usage"]["completion_tokens"], without["usage"]["completion_tokens"]);
+        EXPECT_FALSE(without["timings"].contains("draft_n"));
+        if (!more.contains("grammar") || more.contains("stop")) { continue; }
+        EXPECT_GT(with["timings"]["draft_n_accepted"], 0);
+        EXPECT_GE(with["timings"]["draft_n"], with["timings"]["draft_n_accepted"]);
+    }
+    EXPECT_EQ(serving_->text({{"prompt", line}, {"speculative.n_max", 65}}).status, 400);
+}
+
 TEST_F(Completions, TellTheUsageOfAStreamOnRequest) {
     const HttpAnswer stream = serving_->chat({{"messages", said_by("What is the sky?")},
                                               {"max_tokens", 4},

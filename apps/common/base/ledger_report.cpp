@@ -19,6 +19,8 @@ template <class Change>
 void for_each_count(Ledger & a, const Ledger & b, const Change & change) {
     change(a.n_prompt, b.n_prompt);
     change(a.n_generated, b.n_generated);
+    change(a.n_drafted, b.n_drafted);
+    change(a.n_draft_accepted, b.n_draft_accepted);
     change(a.n_evictions, b.n_evictions);
     change(a.evicted_entries, b.evicted_entries);
     change(a.n_context_shifts, b.n_context_shifts);
@@ -72,6 +74,10 @@ void add_ledger(Json & object, const Ledger & ledger) {
     object["schedule"] = ledger.schedule;
     object["n_prompt"] = ledger.n_prompt;
     object["n_generated"] = ledger.n_generated;
+    if (ledger.n_drafted > 0) {
+        object["n_drafted"] = ledger.n_drafted;
+        object["n_draft_accepted"] = ledger.n_draft_accepted;
+    }
     object["policy"] = ledger.policy;
     if (!ledger.policy_reason.empty()) { object["policy_reason"] = ledger.policy_reason; }
     object["budget_entries"] = ledger.budget_entries;
@@ -174,9 +180,13 @@ std::string ledger_lines(const Ledger & ledger) {
     text += format("prefill  %lld tokens in %.2f s, %.1f t/s", static_cast<long long>(ledger.n_prompt), ledger.prefill_s,
                    ledger.prefill_tps());
     text += (ledger.reread_s > 0 ? format(" (%.2f s of it a second reading)", ledger.reread_s) : "") + "\n";
-    text += format("decode   %lld tokens in %.2f s, %.1f t/s\n", static_cast<long long>(ledger.n_generated), ledger.decode_s,
+    text += format("decode   %lld tokens in %.2f s, %.1f t/s", static_cast<long long>(ledger.n_generated), ledger.decode_s,
                    ledger.decode_tps());
-    return text;
+    if (ledger.n_drafted > 0) {
+        text += format(" (%lld of %lld drafted tokens accepted)", static_cast<long long>(ledger.n_draft_accepted),
+                       static_cast<long long>(ledger.n_drafted));
+    }
+    return text + "\n";
 }
 
 std::string policy_text(const Ledger & ledger) {

@@ -7,6 +7,7 @@
 #include "common/base/escapes.h"
 #include "common/base/read_text.h"
 #include "common/options/options.h"
+#include "pith/session.h"
 
 namespace pith::app {
 namespace {
@@ -66,10 +67,15 @@ void SamplerFlags::add_to(CLI::App & command) {
     sampling(option("--json-schema"), json_schema);
     sampling(option("--json-schema-file"), json_schema_file);
     sampling(option("--seed"), s.seed);
+    number(option("--draft-ngram"), draft_ngram);
 }
 
 Result<SamplerOptions> SamplerFlags::options() const {
     SamplerOptions options = sampler;
+    if (draft_ngram < 0 || draft_ngram > kMostDraft) {
+        return {ErrorCode::kInvalidArgument, "--draft-ngram is " + std::to_string(draft_ngram) + ": give 0 (no drafts) to " +
+                                                 std::to_string(kMostDraft) + " tokens"};
+    }
     for (const std::string & text : logit_bias) {
         PITH_ASSIGN_OR_RETURN(auto bias, parse_bias(text));
         options.logit_bias.push_back(bias);

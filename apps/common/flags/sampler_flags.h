@@ -13,6 +13,7 @@ struct SamplerFlags {
     SamplerOptions sampler;
     std::vector<std::string> logit_bias;  // "15043+1", "15043-1", "15043-inf"
     std::vector<std::string> dry_breakers;
+    int draft_ngram = 0;  // SessionOptions::draft_ngram
     std::string grammar, grammar_file, json_schema, json_schema_file;
 
     void add_to(CLI::App & command);

@@ -58,6 +58,13 @@ inline constexpr auto kSamplingRows = std::to_array<OptionRow>({
     {.names = "--grammar-file", .help = "The same, from a file", .kind = ValueKind::kFile},
     {.names = "-j,--json-schema", .help = "Say JSON that fits this schema; {}: any JSON", .kind = ValueKind::kText},
     {.names = "--json-schema-file", .help = "The same, from a file (-jf)", .kind = ValueKind::kFile, .llama_names = "-jf"},
+    {.names = "--draft-ngram",
+     .help = "Draft so many tokens at most, where n-grams of the text foretell them, and check them in one pass: the same "
+             "answer, sooner where it repeats what was read; 0: none",
+     .kind = ValueKind::kText,
+     .llama_names = "--draft --draft-n --draft-max --spec-draft-n-max",
+     .llama_in = "run ask chat serve",
+     .item = item::kDraftNgram},
     {.names = "-s,--seed", .help = "Seed of the draw (default: random)", .kind = ValueKind::kText},
 });
 

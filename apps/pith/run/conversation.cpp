@@ -229,6 +229,7 @@ Status Conversation::load(const std::string & path) {
     }
     PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
     PITH_ASSIGN_OR_RETURN(Session opened, file.session(model_, options_.session.n_threads, Entries::kOwn));
+    PITH_RETURN_IF_ERROR(opened.set_draft_ngram(options_.session.draft_ngram));
     std::vector<int32_t> tokens = opened.tokens();
     for (const int32_t token : tokens) { sampler.accept(token); }
     const int n_threads = options_.session.n_threads;

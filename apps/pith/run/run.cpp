@@ -101,6 +101,7 @@ int run_command(RunFlags flags) {
     if (const Status status = flags.check(); !status.ok()) { return fail_usage(status); }
     auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status()); }
+    options->draft_ngram = flags.sampler.draft_ngram;
     const auto sampler = flags.sampler.options();
     if (!sampler.ok()) { return fail_usage(sampler.status()); }
     const auto reverse_prompts = flags.reverse_prompt.read(flags.escape);
@@ -123,6 +124,7 @@ int run_command(RunFlags flags) {
         cached.emplace(std::move(*file));
         saved_template = saved_text(cached->info().notes).chat_template;
         options = cached->info().options;
+        options->draft_ngram = flags.sampler.draft_ngram;
         options->n_threads = flags.session.n_threads;
         warn_of_coarse_keys(*options);
     }

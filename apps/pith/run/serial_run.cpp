@@ -181,7 +181,11 @@ private:
         return {};
     }
 
-    Result<Session> open_cached() const { return cached_->session(job_.model, flags_.session.n_threads, Entries::kOwn); }
+    Result<Session> open_cached() const {
+        PITH_ASSIGN_OR_RETURN(Session session, cached_->session(job_.model, flags_.session.n_threads, Entries::kOwn));
+        PITH_RETURN_IF_ERROR(session.set_draft_ngram(flags_.sampler.draft_ngram));
+        return session;
+    }
 
     // Each question behind what the file holds.
     Status go_on_from_cache() {

@@ -114,6 +114,7 @@ int serve_command(ServeFlags flags, bool is_verbose) {
     api_options.version = "pith-" PITH_VERSION;
     api_options.n_context = options->max_context > 0 ? options->max_context : model->info().n_ctx_train;
     api_options.defaults.sampler = *sampler;
+    api_options.defaults.draft_ngram = flags.sampler.draft_ngram;
     api_options.defaults.max_tokens = flags.n_predict;
     api_options.defaults.stop = *stop;
     api_options.defaults.ignore_eos = flags.ignore_eos;

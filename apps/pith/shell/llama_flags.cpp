@@ -42,7 +42,7 @@ constexpr std::string_view kWholeLayers =
 constexpr std::string_view kOnlyTheHub = "Pith fetches from Hugging Face alone: -hf USER/REPO:QUANT, or -m FILE";
 constexpr std::string_view kOneThreadCount = "-t sets the threads of everything";
 constexpr std::string_view kPlacement = "Pith does not place its threads: start it with taskset, numactl or nice";
-constexpr std::string_view kNoDraft = "Pith has no speculative decoding; leave it out";
+constexpr std::string_view kNoDraft = "of speculative decoding Pith has --draft-ngram N alone: use that, or leave it out";
 constexpr std::string_view kRope = "Pith uses the positions that the model was trained with; leave it out";
 constexpr std::string_view kTextOnly = "Pith reads text only; leave it out";
 constexpr std::string_view kTalk = "`pith run` answers and ends: `pith chat` talks";
@@ -131,7 +131,7 @@ constexpr RefusedFlags kRefused[] = {
      kTextOnly},
     {"-md --model-draft -hfd -hfrd --hf-repo-draft -td --threads-draft -tbd --threads-batch-draft -ngld --gpu-layers-draft "
      "--n-gpu-layers-draft -devd --device-draft -otd --override-tensor-draft -cmoed --cpu-moe-draft -ncmoed --n-cpu-moe-draft "
-     "-ctkd --cache-type-k-draft -ctvd --cache-type-v-draft --draft --draft-n --draft-max --draft-min --draft-n-min "
+     "-ctkd --cache-type-k-draft -ctvd --cache-type-v-draft --draft-min --draft-n-min "
      "--draft-p-min --draft-p-split --spec-*",
      kNoDraft},
 };

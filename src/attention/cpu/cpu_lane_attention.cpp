@@ -85,7 +85,8 @@ void hide_keys(const LanePart & part, int layer, AttentionTask & task) {
 // first_lane: of the part. REQUIRES: with several queries the task has the part's lanes and no others.
 void cut_to_window(const LanePart & part, int layer, size_t first_lane, AttentionTask & task) {
     const LayerLanes lanes = part.cache->layout().lanes(layer);
-    const auto positions = part.cache->positions(part.cache->lane(part.seq, layer, 0));
+    const auto all = part.cache->positions(part.cache->lane(part.seq, layer, 0));
+    const auto positions = all.first(all.size() - static_cast<size_t>(part.n_behind));
     const auto queries = positions.last(static_cast<size_t>(part.n));
     const auto first =
         static_cast<size_t>(std::ranges::lower_bound(positions, lanes.first_seen(queries.front())) - positions.begin());
@@ -113,6 +114,7 @@ void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggm
     const ggml_tensor * v = cache.v(layer);
     const size_t first_lane = task.lanes.size();
     add_key_lanes(cache, part.seq, layer, task);
+    for (size_t l = first_lane; l < task.lanes.size(); ++l) { task.lanes[l].length -= part.n_behind; }
     const auto row = static_cast<size_t>(part.first_row);
     for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
         const size_t head = static_cast<size_t>(h) * static_cast<size_t>(task.n_group);
@@ -127,6 +129,10 @@ void add_part(const LanePart & part, int layer, const ggml_tensor * q, const ggm
         LaneView & lane = task.lanes[first_lane + static_cast<size_t>(h)];
         lane.base = shared.base_lane;
         lane.n_shared = shared.n;
+        if (part.n_together == 1) { continue; }
+        const RaggedCache::SharedRows own = cache.own_rows(part.seq, layer, h);
+        lane.base = own.base_lane;
+        lane.n_shared = own.n - part.n_together;
     }
     if (sums && part.sums) {
         for (int head = 0; head < cache.layout().shape.n_heads(); ++head) {
@@ -178,7 +184,7 @@ struct WrittenLane {
     const ggml_tensor * v() const { return part.cache->v(layer); }
     // Where the first of them goes in K or V.
     uint8_t * place_in(const ggml_tensor * cells) const {
-        const int length = part.cache->length(part.cache->lane(part.seq, layer, h));
+        const int length = part.cache->length(part.cache->lane(part.seq, layer, h)) - part.n_behind;
         return static_cast<uint8_t *>(cells->data) +
                static_cast<size_t>(part.cache->cell(part.seq, layer, h, length - part.n)) * cells->nb[1];
     }

@@ -22,7 +22,7 @@ struct ColumnSum {
 // Asked for once before every run.
 using ColumnSums = std::function<ColumnSum(int layer, int head)>;
 
-// Consecutive rows whose keys are the newest entries of one sequence's lanes.
+// Consecutive rows whose keys are the newest entries of one sequence's lanes, but for those of rows behind them.
 struct LanePart {
     const RaggedCache * cache = nullptr;
     int seq = 0;  // of the cache
@@ -31,6 +31,8 @@ struct LanePart {
     ColumnSums sums;                      // empty: nobody sums
     const HiddenKeys * hidden = nullptr;  // keys of the layer at hand that a gate said no to
     const void * owner = nullptr;         // of the sums: tells parts apart
+    int n_behind = 0;                     // entries at the lanes' ends that are not the part's, nor seen by it
+    int n_together = 1;                   // parts of these lanes, neighbours, of a row each
 };
 
 // A graph that runs again may serve other sequences: only the numbers of rows, and who sums, must stay.

@@ -104,6 +104,7 @@ struct Engine::Impl {
     void run_pieces(std::span<const StepPiece> plan, std::span<EngineJob * const> candidates);
     void run_alone(EngineJob & job, int64_t n);
     void advance(EngineJob & job, int64_t n);
+    void add_drafts(std::span<PassPiece> pieces, std::span<const std::pair<EngineJob *, int64_t>> jobs) const;
     void count_bytes(const EngineJob * ran = nullptr);
     void settle_bytes();
     void drop_forgotten();

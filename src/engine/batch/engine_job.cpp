@@ -12,6 +12,7 @@
 #include "engine/evict/observers.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
+#include "engine/read/draft_behind.h"
 #include "engine/read/feed.h"
 #include "engine/rest/resume.h"
 #include "engine/settle/make_session.h"
@@ -212,6 +213,17 @@ PassPiece EngineJob::piece(int64_t n) {
     const auto tokens = chunks_->next(n);
     const int64_t n_all = state_ == RequestState::kReading ? std::ssize(part_) : 1;
     return {session_.get(), tokens, chunks_->n_done() + std::ssize(tokens) == n_all};
+}
+
+std::span<const int32_t> EngineJob::draft(int64_t most, int n_others) noexcept {
+    std::span<const int32_t> tokens;
+    const int64_t n_said = std::ssize(answer_);
+    most = std::min({most, n_room_ - n_said, request_.max_tokens - n_said - 1});
+    static_cast<void>(guarded([&]() -> Status {
+        tokens = draft_behind(*session_, most, n_others);
+        return {};
+    }));
+    return tokens;
 }
 
 Status EngineJob::run_alone(int64_t n) {

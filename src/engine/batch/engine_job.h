@@ -108,6 +108,13 @@ public:
     // Whether a pass may hold its tokens beside others'.
     bool can_share() const { return !alone_ && pith::can_share(*session_); }
     PassPiece piece(int64_t n);
+    // What may come behind the token whose call is open: draft_behind(); none where that fails.
+    std::span<const int32_t> draft(int64_t most, int n_others) noexcept;
+    // Its next token has run already: run_alone() needs no pass.
+    bool is_ahead() const {
+        return state_ == RequestState::kAnswering && has_token_ && !lacks_room() &&
+               session_->ahead.has(session_->seq, pending_);
+    }
     // The piece is in the lanes: evicts where that is due, and where the call is complete takes the next token.
     // false: it could not be evicted, and the piece is gone.
     bool advance(int64_t n, int64_t step);

@@ -132,7 +132,8 @@ size_t EngineJob::state_bytes(const EngineJob * base) const {
 size_t EngineJob::other_bytes() const {
     size_t n = (request_.tokens.capacity() + answer_.capacity()) * sizeof(int32_t);
     if (session_) {
-        n += session_->seq.bookkeeping_bytes() + session_->next_logits.capacity() * sizeof(float) + session_->pass.size_bytes();
+        n += session_->seq.bookkeeping_bytes() + session_->next_logits.capacity() * sizeof(float) +
+             session_->pass.size_bytes() + session_->ahead.size_bytes() + session_->draft.size_bytes();
     }
     return n;
 }

@@ -1,5 +1,6 @@
 // engine_steps.cpp - one step of all that run. Stage: engine.
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "core/guarded.h"
@@ -63,7 +64,25 @@ void Engine::Impl::advance(EngineJob & job, int64_t n) {
     const bool answers = job.state() == RequestState::kAnswering;
     const bool advanced = job.advance(n, ledger.n_steps);
     ledger.n_generated += answers && advanced ? n : 0;
+    const std::atomic<bool> * cancel = execution->forward.cancel();
+    while (job.is_ahead() && !(cancel != nullptr && cancel->load()) && job.open_token(/*by_layers=*/false)) {
+        static_cast<void>(job.draft(0, 0));  // what n-grams foretold is counted
+        if (const Status status = job.run_alone(1); !status.ok()) {
+            job.take_back(status);
+        } else if (job.advance(1, ledger.n_steps)) {
+            ++ledger.n_generated;
+        }
+    }
     ledger.evict_s += watch.seconds();
+}
+
+// Of answers, in a pass of single tokens: as many rows as are left. Nothing of it can fail.
+void Engine::Impl::add_drafts(std::span<PassPiece> pieces, std::span<const std::pair<EngineJob *, int64_t>> of_jobs) const {
+    auto n_rows = static_cast<int>(pieces.size());
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        pieces[i].draft = of_jobs[i].first->draft(options.max_rows - n_rows, n_rows - 1);
+        n_rows += static_cast<int>(pieces[i].draft.size());
+    }
 }
 
 // A piece that gates are asked about, or that a failed pass held.
@@ -97,6 +116,7 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<EngineJ
             pieces.push_back(job->piece(one.n));
         }
     }
+    if (!by_layers) { add_drafts(pieces, shared); }
     if (!pieces.empty()) {
         const Stopwatch watch;
         const Status status = guarded([&] { return pass.run(pieces); });

@@ -14,6 +14,8 @@
 
 namespace pith {
 
+struct AheadRow;
+
 struct BatchPart {
     RaggedCache * cache = nullptr;
     EvidenceState * evidence = nullptr;
@@ -24,6 +26,11 @@ struct BatchPart {
     RecurrentStates * states = nullptr;  // of the sequence's recurrent layers; may be null where the model has none
     // Says, as part of the layer, how much each row's entries matter (a gate that ranks); `evidence` is told. null: nothing.
     const Gate * ranking = nullptr;
+    // Rows that run ahead of their tokens are parts of their own, behind that of the token that is fed: a part sees all of its
+    // lanes but so many entries at their ends.
+    int n_behind = 0;
+    int n_together = 1;                        // parts of these lanes
+    AheadRow * ahead = nullptr;                // what evidence would be told of the row is put down there; null: it is told
     const HiddenKeys * hidden_keys = nullptr;  // of the layer at hand, those of the new tokens included; nullptr: none
 };
 

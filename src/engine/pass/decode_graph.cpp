@@ -24,7 +24,8 @@ namespace {
 // From token to token the same sequences come in the same order: then nothing is allocated.
 bool serves(const LaneBatch & batch, std::span<const BatchPart> parts) {
     return std::ranges::equal(batch.parts, parts, [](const LanePart & of_lanes, const BatchPart & part) {
-        return of_lanes.cache == part.cache && of_lanes.seq == part.seq && of_lanes.owner == part.evidence;
+        return of_lanes.cache == part.cache && of_lanes.seq == part.seq && of_lanes.owner == part.evidence &&
+               of_lanes.n_behind == part.n_behind && of_lanes.n_together == part.n_together && part.ahead == nullptr;
     });
 }
 
@@ -161,8 +162,11 @@ Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_
     const int n_layers = file_->hparams().n_layers;
     for (const BatchPart & part : parts) {
         // What is told of one part's token afterwards must not fail when another's has been told already.
+        if (part.ahead != nullptr) { continue; }  // the first of its sequence has seen to it
         if (parts.size() > 1) { part.evidence->prepare_token(*part.cache, part.seq); }
-        for (int layer = 0; layer < n_layers; ++layer) { PITH_RETURN_IF_ERROR(part.cache->reserve(part.seq, layer, 1)); }
+        for (int layer = 0; layer < n_layers; ++layer) {
+            PITH_RETURN_IF_ERROR(part.cache->reserve(part.seq, layer, part.n_together));
+        }
     }
     for (const BatchPart & part : parts) {
         for (int layer = 0; layer < n_layers; ++layer) {

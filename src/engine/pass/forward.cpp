@@ -12,6 +12,7 @@
 #include "core/stopwatch.h"
 #include "device/device_work.h"
 #include "device/gathered_reads.h"
+#include "engine/pass/ahead_rows.h"
 #include "engine/pass/pass_layer.h"
 #include "engine/pass/ranking.h"
 #include "engine/pass/recurrent_rows.h"
@@ -177,21 +178,33 @@ bool Forward::can_run_tokens(const RaggedCache & cache, const EvidenceState & ev
     return true;
 }
 
+DecodeGraph & Forward::decode_graph_for(std::span<const BatchPart> parts) {
+    const bool ahead = std::ranges::any_of(parts, [](const BatchPart & part) { return part.ahead != nullptr; });
+    std::unique_ptr<DecodeGraph> & graph = decode_graphs_[ahead ? 1 + parts.size() % kAheadGraphs : 0];
+    if (!graph) {
+        graph = std::make_unique<DecodeGraph>(file_, backend_, devices_);
+        graph->set_profile(profile_);
+        graph->set_cancel(cancel());
+    }
+    return *graph;
+}
+
 Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
                            std::span<const std::span<float>> logits, std::span<Status> of_parts) {
-    if (!decode_graph_) {
-        decode_graph_ = std::make_unique<DecodeGraph>(file_, backend_, devices_);
-        decode_graph_->set_profile(profile_);
-        decode_graph_->set_cancel(cancel());
-    }
+    DecodeGraph & graph = decode_graph_for(parts);
     for (const BatchPart & part : parts) {  // here, where what fails leaves all as it was
         if (part.evidence->wants_blocks()) {
             PITH_RETURN_IF_ERROR(part.evidence->close_blocks(observe_runner_, *part.cache, part.seq));
         }
     }
-    const auto run = [&] { return decode_graph_->run(parts, tokens, logits); };
+    const auto run = [&] { return graph.run(parts, tokens, logits); };
     // Over devices, whether the graph that is kept may run again must not change before it does.
     PITH_RETURN_IF_ERROR(devices_.empty() ? run() : on_devices(run));
+    for (size_t i = 0; i < parts.size(); ++i) {
+        if (parts[i].ahead == nullptr) { continue; }
+        for (int layer = 0; layer < hparams().n_layers; ++layer) { parts[i].cache->hide_last(parts[i].seq, layer, 1); }
+        put_down(parts[i], graph, i);
+    }
     for (size_t i = 0; i < logits.size(); ++i) {
         Status numbers = check_logits(logits[i]);
         if (numbers.ok()) { continue; }
@@ -202,18 +215,17 @@ Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int
     for (size_t i = 0; i < parts.size(); ++i) {
         if (!of_parts.empty() && !of_parts[i].ok()) { continue; }
         const BatchPart & part = parts[i];
+        if (part.ahead != nullptr) { continue; }
         EvidenceState & evidence = *part.evidence;
         const bool told = evidence.wants_queries() || evidence.wants_moments() || evidence.wants_key_norms();
         if (!told && part.ranking == nullptr) { continue; }
         const Stopwatch watch;
         for (int layer = 0; layer < hparams().n_layers; ++layer) {
             if (!hparams().governs(layer)) { continue; }
-            tell_reads(part, layer, decode_graph_->reads(layer, i));
+            tell_reads(part, layer, graph.reads(layer, i));
             if (evidence.wants_queries()) {
-                evidence.remember(layer, decode_graph_->queries(layer, i), 1, part.first_position);
-                if (evidence.wants_blocks()) {
-                    evidence.add_to_block(layer, decode_graph_->queries(layer, i), part.first_position);
-                }
+                evidence.remember(layer, graph.queries(layer, i), 1, part.first_position);
+                if (evidence.wants_blocks()) { evidence.add_to_block(layer, graph.queries(layer, i), part.first_position); }
             }
         }
         evidence_s_ += watch.seconds();
@@ -221,20 +233,42 @@ Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int
     return {};
 }
 
+// Of a row that ran ahead, part i of the run.
+void Forward::put_down(const BatchPart & part, DecodeGraph & graph, size_t i) {
+    AheadRow & row = *part.ahead;
+    const EvidenceState & evidence = *part.evidence;
+    const auto n_layers = static_cast<size_t>(hparams().n_layers);
+    const size_t size = static_cast<size_t>(hparams().n_heads) * static_cast<size_t>(hparams().head_dim);
+    row.queries.resize(evidence.wants_queries() ? n_layers * size : 0);
+    row.reads.resize(n_layers);
+    for (int layer = 0; layer < hparams().n_layers; ++layer) {
+        if (!hparams().governs(layer)) { continue; }
+        const auto l = static_cast<size_t>(layer);
+        if (evidence.wants_queries()) { std::copy_n(graph.queries(layer, i), size, row.queries.data() + l * size); }
+        if (evidence.wants_key_norms()) { row.reads[l].key_norms = graph.reads(layer, i).key_norms; }
+    }
+}
+
 void Forward::set_profile(GraphProfile * profile) {
     profile_ = profile;
     layer_runner_.set_profile(profile);
     head_runner_.set_profile(profile);
-    if (decode_graph_) { decode_graph_->set_profile(profile); }
+    for (const auto & graph : decode_graphs_) {
+        if (graph) { graph->set_profile(profile); }
+    }
 }
 
 void Forward::set_cancel(const std::atomic<bool> * cancel) {
     for (GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_}) { runner->set_cancel(cancel); }
-    if (decode_graph_) { decode_graph_->set_cancel(cancel); }
+    for (const auto & graph : decode_graphs_) {
+        if (graph) { graph->set_cancel(cancel); }
+    }
 }
 
 int64_t Forward::n_decode_graphs_built() const {
-    return decode_graph_ ? decode_graph_->n_builds() : 0;
+    int64_t n = 0;
+    for (const auto & graph : decode_graphs_) { n += graph ? graph->n_builds() : 0; }
+    return n;
 }
 
 Status check_logits(std::span<const float> logits) {
@@ -268,8 +302,10 @@ Status Forward::project_heads(int layer, std::span<const float> attention, std::
 }
 
 size_t Forward::activation_bytes() const {
-    return (decode_graph_ ? decode_graph_->buffer_bytes() : 0) + layer_runner_.buffer_bytes() + head_runner_.buffer_bytes() +
-           observe_runner_.buffer_bytes() + queries_.capacity() * sizeof(float);
+    size_t n = layer_runner_.buffer_bytes() + head_runner_.buffer_bytes() + observe_runner_.buffer_bytes() +
+               queries_.capacity() * sizeof(float);
+    for (const auto & graph : decode_graphs_) { n += graph ? graph->buffer_bytes() : 0; }
+    return n;
 }
 
 }  // namespace pith

@@ -5,6 +5,7 @@
 // all of them, so that schedules agree to the bit while nothing is evicted.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -44,6 +45,7 @@ public:
 
     // One token of each part through all layers and the head: what run_layer() and run_head() do, to the bit, by a graph that
     // is kept as long as as many sequences want the same of it (decode_graph.h). tokens [n]; logits [n] of [n_vocab].
+    // Parts that run ahead leave their lanes as they were, and all else in BatchPart::ahead.
     // of_parts [n]: what each part's logits came to (check_logits()), the run is then good for the others; empty: one fails
     // all. Errors: as run_layer(), and check_logits()'s.
     Status run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
@@ -75,6 +77,8 @@ public:
     double evidence_s() const { return evidence_s_; }  // spent inside run_layer on reading queries out and remembering them
 
 private:
+    DecodeGraph & decode_graph_for(std::span<const BatchPart> parts);
+    void put_down(const BatchPart & part, DecodeGraph & graph, size_t i);
     bool adds_running(const BatchPart & part, int layer) const;
     bool observes(const BatchPart & part, int layer) const;
     Status observe(const BatchPart & part, int layer, const ggml_tensor * queries, int first_row);
@@ -85,7 +89,10 @@ private:
     GraphRunner layer_runner_;
     GraphRunner head_runner_;
     GraphRunner observe_runner_;
-    std::unique_ptr<DecodeGraph> decode_graph_;  // null before the first token
+    // The first of tokens, the others of passes in which rows run ahead, whose numbers change from pass to pass. Null: none
+    // yet.
+    static constexpr size_t kAheadGraphs = 8;
+    std::array<std::unique_ptr<DecodeGraph>, 1 + kAheadGraphs> decode_graphs_;
     GraphProfile * profile_ = nullptr;
     std::vector<float> queries_;  // [n][H][d] of the layer just run
     QueryObserver query_observer_;

@@ -17,8 +17,10 @@
 #include <span>
 #include <vector>
 
+#include "engine/draft/ngram_draft.h"
 #include "engine/parts/model_parts.h"
 #include "engine/parts/session_parts.h"
+#include "engine/pass/ahead_rows.h"
 #include "engine/pass/forward.h"
 #include "engine/pass/session_gates.h"
 #include "engine/pass/token_pass.h"
@@ -36,6 +38,8 @@ struct LiveSession : SessionParts {
     std::span<const int32_t> observers;
     std::optional<RunPlan> given_plan;  // for the first prompt: an engine has reserved memory for it
     Ledger ledger;
+    AheadRows ahead;   // of tokens that were drafted
+    NgramDraft draft;  // by which they are
 
     // Of the call at hand.
     TokenPass pass;                  // where its tokens are not in others' (an engine's sequences share one)

@@ -60,7 +60,8 @@ void update_ledger(LiveSession & session) {
     tell_device_bytes(session);
     see_evidence_peak(session);
     ledger.activation_peak_bytes =
-        std::max(ledger.activation_peak_bytes, session.forward->activation_bytes() + session.pass.size_bytes());
+        std::max(ledger.activation_peak_bytes,
+                 session.forward->activation_bytes() + session.pass.size_bytes() + session.ahead.size_bytes());
 }
 
 void forget_call(LiveSession & session, Ledger before) noexcept {

@@ -54,25 +54,68 @@ bool can_run_tokens(const LiveSession & session) {
     return session.forward->can_run_tokens(*session.seq.cache, session.seq.evidence);
 }
 
+bool can_run_ahead(const LiveSession & session) {
+    const Sequence & seq = session.seq;
+    return !session.gates && session.file->hparams().n_recurrent_layers() == 0 && !seq.cache->any_in_buckets() &&
+           !seq.evidence.wants_moments() && !seq.evidence.wants_blocks() && can_run_tokens(session);
+}
+
+// The rows of its draft, behind the piece's token.
+void TokenPass::add_ahead(const PassPiece & piece) {
+    LiveSession & session = *piece.session;
+    const auto n = static_cast<int>(piece.draft.size());
+    parts_.back().n_behind = n;
+    parts_.back().n_together = 1 + n;
+    for (AheadRow & row : session.ahead.begin(piece.draft, static_cast<size_t>(session.file->hparams().n_vocab))) {
+        BatchPart part = parts_.back();
+        part.first_position += 1;
+        part.n_behind -= 1;
+        part.ahead = &row;
+        parts_.push_back(part);
+        tokens_.push_back(row.token);
+    }
+}
+
 Status TokenPass::run(std::span<const PassPiece> pieces) {
     parts_.clear();
     sessions_.clear();
     tokens_.clear();
     outcomes_.assign(pieces.size(), Status());
-    for (const PassPiece & piece : pieces) {
-        LiveSession & session = *piece.session;
-        parts_.push_back(part_of(session, piece.tokens.size(), static_cast<int32_t>(session.seq.n_tokens)));
-        sessions_.push_back(piece.session);
-        tokens_.insert(tokens_.end(), piece.tokens.begin(), piece.tokens.end());
-    }
     const bool single = std::ranges::all_of(pieces, [](const PassPiece & piece) {
         return piece.tokens.size() == 1 && piece.wants_logits && !shows_all(piece) && !asked(piece.session->gates) &&
                can_run_tokens(*piece.session);
     });
+    for (const PassPiece & piece : pieces) {
+        LiveSession & session = *piece.session;
+        session.ahead.drop();
+        parts_.push_back(part_of(session, piece.tokens.size(), static_cast<int32_t>(session.seq.n_tokens)));
+        sessions_.push_back(piece.session);
+        tokens_.insert(tokens_.end(), piece.tokens.begin(), piece.tokens.end());
+        if (single && !piece.draft.empty()) { add_ahead(piece); }
+    }
     Forward & forward = *pieces.front().session->forward;
     PITH_RETURN_IF_ERROR(single ? run_tokens(forward, pieces) : run_pieces(forward, pieces));
     for (const PassPiece & piece : pieces) { piece.session->seq.n_tokens += std::ssize(piece.tokens); }
-    return single ? Status() : run_heads(forward, pieces);
+    return single ? end_tokens(pieces) : run_heads(forward, pieces);
+}
+
+// What each piece's rows came to.
+Status TokenPass::end_tokens(std::span<const PassPiece> pieces) {
+    size_t part = 0;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+        LiveSession & session = *pieces[i].session;
+        outcomes_[i] = std::move(of_parts_[part++]);
+        size_t n_good = 0;
+        for (; part < parts_.size() && parts_[part].ahead != nullptr; ++part) {
+            if (of_parts_[part].ok() && n_good == static_cast<size_t>(parts_[part].n_together - parts_[part].n_behind) - 2) {
+                ++n_good;
+            }
+        }
+        if (n_good == 0) { continue; }
+        session.ahead.keep(session.seq, n_good);
+        session.ledger.n_drafted += static_cast<int64_t>(n_good);
+    }
+    return {};
 }
 
 Status TokenPass::run_tokens(Forward & forward, std::span<const PassPiece> pieces) {
@@ -85,9 +128,13 @@ Status TokenPass::run_tokens(Forward & forward, std::span<const PassPiece> piece
             PITH_RETURN_IF_ERROR(SessionGates::drop_hidden(layer, position, session.seq, session.ledger));
         }
         session.next_logits.resize(static_cast<size_t>(hp.n_vocab));
-        rows_.emplace_back(session.next_logits);
     }
-    return forward.run_tokens(parts_, tokens_, rows_, outcomes_);
+    auto piece = pieces.begin();
+    for (const BatchPart & part : parts_) {
+        rows_.emplace_back(part.ahead != nullptr ? part.ahead->logits : (piece++)->session->next_logits);
+    }
+    of_parts_.assign(parts_.size(), Status());
+    return forward.run_tokens(parts_, tokens_, rows_, of_parts_);
 }
 
 Status TokenPass::run_pieces(Forward & forward, std::span<const PassPiece> pieces) {
@@ -153,11 +200,18 @@ Status TokenPass::run_heads(Forward & forward, std::span<const PassPiece> pieces
 }
 
 Status run_pass(LiveSession & session, const PassPiece & piece) {
+    const bool single = piece.tokens.size() == 1 && piece.wants_logits && !shows_all(piece);
+    if (single && session.ahead.has(session.seq, piece.tokens.front())) {
+        session.ahead.take(session.seq, session.next_logits);
+        ++session.ledger.n_draft_accepted;
+        return {};
+    }
     PITH_RETURN_IF_ERROR(session.pass.run(std::span(&piece, 1)));
     return session.pass.outcome(0);
 }
 
 Status run_layer(LiveSession & session, int layer, const LayerRows & rows) {
+    session.ahead.drop();
     BatchPart part = part_of(session, rows.tokens.size(), rows.first_position);
     part.n_to_come = rows.n_to_come;
     std::vector<int32_t> newest(static_cast<size_t>(rows.n_out < part.n ? rows.n_out : 0));  // none: all go on

@@ -20,6 +20,8 @@ struct PassPiece {
     LiveSession * session = nullptr;
     std::span<const int32_t> tokens;
     bool wants_logits = false;  // of the newest: they come to session->next_logits
+    // May come next, behind a single token: they run ahead (ahead_rows.h) where the pass is one graph, and else not at all.
+    std::span<const int32_t> draft = {};
     // Shown every position's; nullptr or empty: none.
     const std::function<void(int64_t position, std::span<const float> logits)> * on_logits = nullptr;
 };
@@ -49,7 +51,9 @@ public:
     size_t size_bytes() const { return (states_.capacity() + logits_.capacity()) * sizeof(float); }
 
 private:
+    void add_ahead(const PassPiece & piece);
     Status run_tokens(Forward & forward, std::span<const PassPiece> pieces);
+    Status end_tokens(std::span<const PassPiece> pieces);
     Status run_pieces(Forward & forward, std::span<const PassPiece> pieces);
     Status run_heads(Forward & forward, std::span<const PassPiece> pieces);
 
@@ -61,9 +65,13 @@ private:
     std::vector<float> states_;
     std::vector<float> logits_;     // [pieces that want them][n_vocab], of several
     std::vector<Status> outcomes_;  // [piece]
+    std::vector<Status> of_parts_;
 };
 
-// The session's tokens by themselves, in its own pass.
+// Whether a draft may run behind its tokens: all that a row changes can be put down, and taken later.
+bool can_run_ahead(const LiveSession & session);
+
+// The session's tokens by themselves, in its own pass; a single one whose row ran ahead takes that in place of it.
 Status run_pass(LiveSession & session, const PassPiece & piece);
 
 // What a prompt that is read layer by layer has of it: one layer over n tokens of the session, and the logits of what comes out

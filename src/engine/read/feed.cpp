@@ -14,6 +14,7 @@
 #include "engine/evict/turn.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
+#include "engine/read/draft_behind.h"
 #include "engine/read/read_chunks.h"
 #include "engine/read/read_one_shot.h"
 #include "engine/settle/auto.h"
@@ -97,14 +98,16 @@ Status read_one_shot(LiveSession & session, std::span<const int32_t> tokens, con
     return {};
 }
 
-Status read_chunks(LiveSession & session, std::span<const int32_t> tokens, const RunHooks & hooks, bool first) {
+// decodes: a token that was chosen, behind which others may have been foretold.
+Status read_chunks(LiveSession & session, std::span<const int32_t> tokens, const RunHooks & hooks, bool first, bool decodes) {
     ChunkReader reader(session, tokens, first);
     while (!reader.done()) {
         if (cancelled(hooks)) { return cancelled_status(reader.n_done()); }
         const auto chunk = reader.next(std::ssize(tokens));
         const bool is_last = reader.n_done() + std::ssize(chunk) == std::ssize(tokens);
         // A token by itself is one graph with its logits, wanted or not.
-        const PassPiece piece{&session, chunk, is_last || chunk.size() == 1, &hooks.on_logits};
+        PassPiece piece{&session, chunk, is_last || chunk.size() == 1, {}, &hooks.on_logits};
+        if (decodes) { piece.draft = draft_behind(session, session.options.draft_ngram, /*n_others=*/0); }
         PITH_RETURN_IF_ERROR(with_progress(run_pass(session, piece), reader.n_done()));
         const bool nothing_follows = !hooks.progress;  // a hook may throw
         PITH_RETURN_IF_ERROR(with_progress(reader.advance(std::ssize(chunk), nothing_follows), reader.n_done()));
@@ -127,7 +130,8 @@ Status feed(LiveSession & session, std::span<const int32_t> tokens, bool is_prom
     const Status status = guarded([&]() -> Status {
         PITH_RETURN_IF_ERROR(begin_call(session, tokens, is_prompt, hooks));
         const bool one_shot = first && session.seq.plan->one_shot;
-        return one_shot ? read_one_shot(session, tokens, hooks) : read_chunks(session, tokens, hooks, first);
+        const bool decodes = !is_prompt && !first && tokens.size() == 1;
+        return one_shot ? read_one_shot(session, tokens, hooks) : read_chunks(session, tokens, hooks, first, decodes);
     });
     end_call(session, status);
     return status;

@@ -36,6 +36,7 @@ void Sequence::read_lengths(std::vector<int> & to) const {
 }
 
 void Sequence::become(SequenceAtRest from) noexcept {
+    ++n_moves_;
     static_cast<SequenceState &>(*this) = std::move(from.state);
     cache = std::move(from.cache);
     logits = std::move(from.logits);
@@ -90,6 +91,7 @@ size_t Sequence::bookkeeping_bytes() const {
 }
 
 void Sequence::truncate(std::span<const int> lengths) noexcept {
+    ++n_moves_;
     for (int l = 0; l < cache->layout().n_layers(); ++l) {
         const auto n_kv = static_cast<size_t>(cache->n_kv_heads(l));
         cache->truncate(0, l, lengths.first(n_kv));
@@ -100,6 +102,7 @@ void Sequence::truncate(std::span<const int> lengths) noexcept {
 void Sequence::rollback() noexcept {
     WayBack & back = way_back_;
     if (!back.open) { return; }
+    ++n_moves_;
     if (!back.had_cache || back.anew) {
         cache.reset();
     } else {
@@ -136,6 +139,7 @@ Result<int64_t> Sequence::compact(std::span<const LayerPlan> plans, bool evicts,
     ColdStore cold_then = cold;
     if (evicts && cold.on()) { PITH_RETURN_IF_ERROR(cold_then.add_dropped(*cache, keeps)); }
     if (!is_last) { PITH_RETURN_IF_ERROR(remember_dropped(keeps)); }
+    ++n_moves_;
     const int64_t n_gone = cache->compact(0, keeps, run_tasks);
     for (const LayerPlan & one : plans) { evidence.compact(one.layer, one.keep, evicts); }
     cold = std::move(cold_then);
@@ -186,7 +190,10 @@ void Sequence::trim(int begin, int end, int64_t next_position) noexcept {
         cache->drop_first(0, l, n_gone);
         any = true;
     }
-    if (any) { ++epoch(Layers::kWindows); }
+    if (any) {
+        ++epoch(Layers::kWindows);
+        ++n_moves_;
+    }
 }
 
 Spill Sequence::aside() const {
@@ -216,6 +223,7 @@ Status Sequence::remember_dropped(std::span<const LayerKeep> keeps) {
 Status Sequence::swap(Swap swap, const RunTasks & run_tasks) {
     PITH_RETURN_IF_ERROR(save_snapshots_before_compaction(Layers::kGoverned));
     count_peak(swap.back.memory_bytes());
+    ++n_moves_;
     cache->hold_room();  // nothing fails from here on
     cache->compact(0, keeps_of(swap.plans), run_tasks);
     cache->put_back(0, swap.back);
@@ -232,6 +240,7 @@ Status Sequence::turn(TurnedKeys keys, EvidenceState turned, bool is_last) {
     }
     way_back_.turned.reserve(way_back_.turned.size() + 1);
     count_peak(keys.memory_bytes());
+    ++n_moves_;
     cache->swap_keys(keys);  // nothing fails from here on
     evidence = std::move(turned);
     for (uint64_t & one : epochs_) { ++one; }

@@ -88,6 +88,9 @@ public:
     std::vector<float> logits;           // [n_vocab] of the newest token
 
     std::vector<int> lane_lengths() const;  // [lane]
+    // Counts what moves entries, or takes rows that tokens have left out of the lanes, and what puts others in their place: all
+    // but tokens that are added.
+    uint64_t n_moves() const { return n_moves_; }
     // Cuts every lane back to its first so many entries; lengths as lane_lengths().
     void truncate(std::span<const int> lengths) noexcept;
 
@@ -185,6 +188,7 @@ private:
     };
 
     uint64_t id_ = 0;
+    uint64_t n_moves_ = 0;
     // Of governed layers, and of those with a window: counts compactions and restores. A snapshot of another epoch must have
     // saved its entries of these layers.
     std::array<uint64_t, 2> epochs_{};

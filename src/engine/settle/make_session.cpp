@@ -7,6 +7,7 @@
 
 #include "attention/lane_attention.h"
 #include "attention/lane_places.h"
+#include "core/items.h"
 #include "engine/parts/cache_layout.h"
 #include "engine/parts/find_heads.h"
 #include "engine/parts/model_parts.h"
@@ -105,6 +106,12 @@ Status check_numbers(const SessionOptions & options, int n_vocab) {
 
 }  // namespace
 
+Status check_draft(int most) {
+    if (most >= 0 && most <= kMostDraft) { return {}; }
+    return {ErrorCode::kInvalidArgument, item::kDraftNgram + " " + std::to_string(most) + ": give 0 (no drafts) to " +
+                                             std::to_string(kMostDraft) + " tokens"};
+}
+
 Result<std::unique_ptr<LiveSession>> make_session(const Model & model, const SessionOptions & options,
                                                   const std::shared_ptr<Execution> & execution,
                                                   std::optional<KnownHeads> known) {
@@ -146,6 +153,7 @@ Result<std::unique_ptr<LiveSession>> make_session(const Model & model, const Ses
     session->governed_heads = heads_governed(*session);
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
     PITH_RETURN_IF_ERROR(check_numbers(options, loaded.file->hparams().n_vocab));
+    PITH_RETURN_IF_ERROR(check_draft(options.draft_ngram));
     std::shared_ptr<Execution> runs_it = execution;
     if (!runs_it) { PITH_ASSIGN_OR_RETURN(runs_it, Execution::make(loaded.file, options.n_threads)); }
     session->execution = runs_it;

@@ -15,4 +15,7 @@ Result<std::unique_ptr<LiveSession>> make_session(const Model & model, const Ses
                                                   const std::shared_ptr<Execution> & execution,
                                                   std::optional<KnownHeads> known = std::nullopt);
 
+// SessionOptions::draft_ngram. Errors: kInvalidArgument.
+Status check_draft(int most);
+
 }  // namespace pith

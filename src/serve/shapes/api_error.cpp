@@ -24,6 +24,7 @@ constexpr auto kNames = std::to_array<RequestName>({
     {item::kContext, "context size"},
     {item::kDeviceLayers, "n_gpu_layers"},
     {item::kDevices, "devices"},
+    {item::kDraftNgram, "draft_ngram", true},
     {item::kEvictEvery, "distance of evictions"},
     {item::kGates, "gate_file"},
     {item::kGrammar, "grammar", true},

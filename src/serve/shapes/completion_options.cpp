@@ -7,6 +7,7 @@
 #include "core/parse_integer.h"
 #include "core/parse_tolerance.h"
 #include "core/text.h"
+#include "pith/session.h"
 
 namespace pith::serve {
 namespace {
@@ -241,6 +242,9 @@ Status read_limits(Fields & fields, CompletionOptions & options) {
     PITH_RETURN_IF_ERROR(fields.read("ignore_eos", options.ignore_eos));
     PITH_RETURN_IF_ERROR(fields.read("stop", options.stop));
     std::erase_if(options.stop, [](const std::string & text) { return text.empty(); });
+    // llama-server's name, and the server's own option.
+    PITH_RETURN_IF_ERROR(fields.read("speculative.n_max", options.draft_ngram, 0, kMostDraft));
+    PITH_RETURN_IF_ERROR(fields.read("draft_ngram", options.draft_ngram, 0, kMostDraft));
     return check_texts("stop", options.stop);
 }
 

@@ -38,6 +38,7 @@ struct CompletionOptions {
     int64_t min_tokens = 0;         // before so many the model does not end
     std::vector<std::string> stop;  // texts that end an answer, and are no part of it
     int n = 1;                      // answers to each prompt
+    int draft_ngram = 0;            // SessionOptions::draft_ngram
     int n_logprobs = -1;            // log-probabilities of each token, and of so many likeliest ones; -1: none
     bool ignore_eos = false;
     bool stream = false;

@@ -229,19 +229,24 @@ Json timings_of(const AnswerCosts & costs) {
     const int64_t n_read = costs.n_prompt - costs.n_cached;
     const int64_t n_timed = std::max<int64_t>(0, costs.n_generated - 1);  // the first one's time is the prompt's
     const auto per_token_ms = [](double seconds, int64_t n) { return n > 0 ? 1000 * seconds / static_cast<double>(n) : 0; };
-    return {{"cache_n", costs.n_cached},
-            {"prompt_n", n_read},
-            {"prompt_ms", 1000 * costs.prompt_s},
-            {"prompt_per_token_ms", per_token_ms(costs.prompt_s, n_read)},
-            {"prompt_per_second", per_second(n_read, costs.prompt_s)},
-            {"predicted_n", costs.n_generated},
-            {"predicted_ms", 1000 * costs.predict_s},
-            {"predicted_per_token_ms", per_token_ms(costs.predict_s, n_timed)},
-            {"predicted_per_second", per_second(n_timed, costs.predict_s)},
-            {"queue_ms", 1000 * costs.queue_s},
-            {"kv_policy", costs.ledger.policy},
-            {"kv_budget_entries", costs.ledger.budget_entries},
-            {"kv_most_entries", costs.ledger.most_entries}};
+    Json timings = {{"cache_n", costs.n_cached},
+                    {"prompt_n", n_read},
+                    {"prompt_ms", 1000 * costs.prompt_s},
+                    {"prompt_per_token_ms", per_token_ms(costs.prompt_s, n_read)},
+                    {"prompt_per_second", per_second(n_read, costs.prompt_s)},
+                    {"predicted_n", costs.n_generated},
+                    {"predicted_ms", 1000 * costs.predict_s},
+                    {"predicted_per_token_ms", per_token_ms(costs.predict_s, n_timed)},
+                    {"predicted_per_second", per_second(n_timed, costs.predict_s)},
+                    {"queue_ms", 1000 * costs.queue_s},
+                    {"kv_policy", costs.ledger.policy},
+                    {"kv_budget_entries", costs.ledger.budget_entries},
+                    {"kv_most_entries", costs.ledger.most_entries}};
+    if (costs.ledger.n_drafted > 0) {  // as llama-server tells it
+        timings["draft_n"] = costs.ledger.n_drafted;
+        timings["draft_n_accepted"] = costs.ledger.n_draft_accepted;
+    }
+    return timings;
 }
 
 }  // namespace pith::serve
