@@ -2,8 +2,14 @@
 // was; it then goes on as one without drafts.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <new>
+#include <random>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "engine/draft/ngram_draft.h"
 #include "engine/fail_everywhere.h"
 #include "engine/tiny_session.h"
 
@@ -76,6 +82,32 @@ TEST_P(DraftFailure, LeavesTheSessionAsItWas) {
         }
     }
     EXPECT_GT(n_places, 20);
+}
+
+// Wherever memory ends while a text grows, what is read once more stands where it would have stood.
+TEST(NgramDraftFailure, ATokenIsReadWholeOrNotAtAll) {
+    std::vector<int32_t> text;
+    std::mt19937 random(9);
+    for (int i = 0; i < 2500; ++i) { text.push_back(static_cast<int32_t>(random() % 12)); }
+    NgramDraft plain;
+    plain.read(text);
+    constexpr PassCost kFree{0.0};
+    const auto wanted = plain.propose(8, 0, kFree);
+    ASSERT_FALSE(wanted.empty());
+    int64_t n_places = 0;
+    for (bool failed = true; failed; ++n_places) {
+        NgramDraft draft;
+        fail_at(Fails::kNew, n_places + 1);
+        for (const int32_t token : text) {
+            try {
+                draft.read(std::span(&token, 1));
+            } catch (const std::bad_alloc &) { draft.read(std::span(&token, 1)); }
+        }
+        failed = stop_failing();
+        EXPECT_TRUE(std::ranges::equal(draft.tokens(), text)) << n_places;
+        EXPECT_TRUE(std::ranges::equal(draft.propose(8, 0, kFree), wanted)) << n_places;
+    }
+    EXPECT_GT(n_places, 10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, DraftFailure, ::testing::Values("full", "h2o", "snapkv"));

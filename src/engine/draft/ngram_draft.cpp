@@ -56,34 +56,28 @@ void NgramDraft::follow(int32_t token) {
 }
 
 void NgramDraft::push(int32_t token) {
-    tokens_.push_back(token);
-    previous_.push_back(-1);
+    const size_t n = tokens_.size() + 1;
+    previous_.resize(n, -1);  // where memory ends, it may be longer than tokens_, never shorter
     constexpr size_t kFewest = 1024;
-    if (newest_.size() < tokens_.size()) {  // twice as many hashes: all places once more
-        newest_.assign(std::bit_ceil(std::max(kFewest, tokens_.size() + 1)), -1);
-        const std::vector<int32_t> all = std::move(tokens_);
-        tokens_.clear();
-        tokens_.reserve(newest_.size());
-        for (const int32_t one : all) {
-            tokens_.push_back(one);
-            index_last();
-        }
-        return;
+    if (newest_.size() < n) {  // twice as many hashes: all places once more
+        std::vector<int32_t> none(std::bit_ceil(std::max(kFewest, n + 1)), -1);
+        newest_.swap(none);
+        for (size_t i = 0; i < tokens_.size(); ++i) { index(i); }
     }
-    index_last();
+    tokens_.push_back(token);
+    index(n - 1);
 }
 
-void NgramDraft::index_last() {
-    if (tokens_.size() < kNgram) { return; }
-    int32_t & newest = newest_[slot_of_end()];
-    const auto last = static_cast<int32_t>(tokens_.size()) - 1;
-    previous_[static_cast<size_t>(last)] = newest;
-    newest = last;
+void NgramDraft::index(size_t last) {
+    if (last + 1 < kNgram) { return; }
+    int32_t & newest = newest_[slot_of(last)];
+    previous_[last] = newest;
+    newest = static_cast<int32_t>(last);
 }
 
-size_t NgramDraft::slot_of_end() const {
+size_t NgramDraft::slot_of(size_t last) const {
     uint64_t hash = 0;
-    for (size_t i = tokens_.size() - kNgram; i < tokens_.size(); ++i) {
+    for (size_t i = last + 1 - kNgram; i <= last; ++i) {
         hash = (hash ^ static_cast<uint32_t>(tokens_[i])) * 0x9E3779B97F4A7C15U;
         hash ^= hash >> 29U;
     }

@@ -56,8 +56,8 @@ private:
     };
     static size_t rate_of(int length);
     void push(int32_t token);
-    void index_last();
-    size_t slot_of_end() const;
+    void index(size_t last);  // the n-gram that ends there
+    size_t slot_of(size_t last) const;
     Found find() const;
 
     std::vector<int32_t> tokens_;
