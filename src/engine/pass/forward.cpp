@@ -2,6 +2,7 @@
 #include "engine/pass/forward.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 
@@ -180,7 +181,9 @@ bool Forward::can_run_tokens(const RaggedCache & cache, const EvidenceState & ev
 
 DecodeGraph & Forward::decode_graph_for(std::span<const BatchPart> parts) {
     const bool ahead = std::ranges::any_of(parts, [](const BatchPart & part) { return part.ahead != nullptr; });
-    std::unique_ptr<DecodeGraph> & graph = decode_graphs_[ahead ? 1 + parts.size() % kAheadGraphs : 0];
+    // One for each length of a single sequence's draft, which are powers of two.
+    std::unique_ptr<DecodeGraph> & graph =
+        decode_graphs_[ahead ? std::min<size_t>(std::bit_width(parts.size() - 1), kAheadGraphs) : 0];
     if (!graph) {
         graph = std::make_unique<DecodeGraph>(file_, backend_, devices_);
         graph->set_profile(profile_);
@@ -201,9 +204,12 @@ Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int
     // Over devices, whether the graph that is kept may run again must not change before it does.
     PITH_RETURN_IF_ERROR(devices_.empty() ? run() : on_devices(run));
     for (size_t i = 0; i < parts.size(); ++i) {
-        if (parts[i].ahead == nullptr) { continue; }
-        for (int layer = 0; layer < hparams().n_layers; ++layer) { parts[i].cache->hide_last(parts[i].seq, layer, 1); }
-        put_down(parts[i], graph, i);
+        const BatchPart & part = parts[i];
+        if (part.ahead != nullptr) {
+            put_down(part, graph, i);
+        } else if (part.n_behind > 0) {
+            for (int layer = 0; layer < hparams().n_layers; ++layer) { part.cache->hide_last(part.seq, layer, part.n_behind); }
+        }
     }
     for (size_t i = 0; i < logits.size(); ++i) {
         Status numbers = check_logits(logits[i]);

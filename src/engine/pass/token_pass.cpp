@@ -106,10 +106,9 @@ Status TokenPass::end_tokens(std::span<const PassPiece> pieces) {
         LiveSession & session = *pieces[i].session;
         outcomes_[i] = std::move(of_parts_[part++]);
         size_t n_good = 0;
-        for (; part < parts_.size() && parts_[part].ahead != nullptr; ++part) {
-            if (of_parts_[part].ok() && n_good == static_cast<size_t>(parts_[part].n_together - parts_[part].n_behind) - 2) {
-                ++n_good;
-            }
+        for (bool good = true; part < parts_.size() && parts_[part].ahead != nullptr; ++part) {
+            good = good && of_parts_[part].ok();  // behind one that is not, none is
+            n_good += good ? 1 : 0;
         }
         if (n_good == 0) { continue; }
         session.ahead.keep(session.seq, n_good);
