@@ -10,11 +10,13 @@
 namespace pith {
 namespace {
 
+constexpr float kNothing = -std::numeric_limits<float>::infinity();
+
 PITH_CLONES float largest_of(const float * logits, int64_t n) {
-    FloatVec largest = FloatVec{} - std::numeric_limits<float>::infinity();
+    FloatVec largest = FloatVec{} + kNothing;
     for (int64_t i = 0; i < n; i += kFloatLanes) {
         FloatVec x;
-        load_first(x, logits + i, std::min<int64_t>(n - i, kFloatLanes), -std::numeric_limits<float>::infinity());
+        load_first(x, logits + i, std::min<int64_t>(n - i, kFloatLanes), kNothing);
         largest = x > largest ? x : largest;
     }
     return max_of(largest);
@@ -23,12 +25,11 @@ PITH_CLONES float largest_of(const float * logits, int64_t n) {
 PITH_CLONES double sum_of_exponentials(const float * logits, int64_t n, float largest) {
     double sum = 0;
     for (int64_t i = 0; i < n; i += kFloatLanes) {
-        const int64_t m = std::min<int64_t>(n - i, kFloatLanes);
         FloatVec x;
-        load_first(x, logits + i, m, largest);
+        load_first(x, logits + i, std::min<int64_t>(n - i, kFloatLanes), kNothing);
         x = x - largest;
         exp_nonpositive(x);
-        sum += m == kFloatLanes ? sum_of(x) : sum_of(x) - static_cast<float>(kFloatLanes - m);  // each of the rest is exp(0)
+        sum += sum_of(x);
     }
     return sum;
 }
