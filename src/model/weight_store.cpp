@@ -240,28 +240,23 @@ struct WeightStore::Copying {
 Status WeightStore::copy_all(std::span<const Group> groups, const Options & options) {
     Copying copying{options.progress};
     std::vector<const PlacedWeight *> as_they_are;
+    std::vector<const PlacedWeight *> made_anew;
     for (const Group & group : groups) {
         if (group.type == nullptr) { continue; }
         const bool is_plain = group.type == ggml_backend_dev_buffer_type(cpu_device());
         for (const PlacedWeight & weight : group.weights) {
             copying.total_bytes += ggml_nbytes(*weight.slot);
             if (weight.device == Placement::kCpu) { copied_bytes_ += ggml_nbytes(*weight.slot); }
-            if (is_plain && (*weight.slot)->type == weight.info->type) { as_they_are.push_back(&weight); }
+            const bool stays = is_plain && (*weight.slot)->type == weight.info->type;
+            (stays ? as_they_are : made_anew).push_back(&weight);
         }
     }
     PITH_RETURN_IF_ERROR(copy_pieces(as_they_are, copying));
-    for (const Group & group : groups) {
-        if (group.type == nullptr) { continue; }
-        const bool is_plain = group.type == ggml_backend_dev_buffer_type(cpu_device());
-        for (const PlacedWeight & weight : group.weights) {
-            if (is_plain && (*weight.slot)->type == weight.info->type) { continue; }
-            PITH_RETURN_IF_ERROR(copy_whole(weight, copying));
-        }
-    }
+    for (const PlacedWeight * weight : made_anew) { PITH_RETURN_IF_ERROR(copy_whole(*weight, copying)); }
     return {};
 }
 
-// Made anew on the way: in f32, in a layout of ggml's, or on a device.
+// In f32, in a layout of ggml's, or on a device.
 Status WeightStore::copy_whole(const PlacedWeight & weight, Copying & copying) {
     const GgufTensor & info = *weight.info;
     const void * data = weight.file->bytes().data() + info.offset;

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "model/weight_store.h"
+
 namespace pith {
 namespace {
 
@@ -47,9 +49,7 @@ Result<RandomTypes> RandomTypes::of(const RandomModelSpec & spec) {
     for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
         const auto type = static_cast<ggml_type>(i);
         const char * type_name = ggml_type_name(type);
-        const bool usable = type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16 ||
-                            (ggml_is_quantized(type) && type != GGML_TYPE_Q8_1 && type != GGML_TYPE_Q8_K);
-        if (usable && type_name != nullptr && is_named(name, type_name)) {
+        if (is_weight_type(type) && type_name != nullptr && is_named(name, type_name)) {
             types.type_ = type;
             return types;
         }
