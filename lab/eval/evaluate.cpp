@@ -353,14 +353,14 @@ public:
         return {};
     }
 
-    // A perplexity's tokens, as its session reads them.
+    // A perplexity's tokens, as its session reads them; each case counts from none, by a copy of its own.
     RunHooks hooks_of(const EvalUnit & unit) {
         RunHooks hooks;
         hooks.cancel = hooks_.cancel;
         if (unit.perplexity && hooks_.read) {
             hooks.progress = [this, before = int64_t{0}](int64_t n_done, int64_t) mutable {
                 const std::lock_guard lock(mutex_);
-                hooks_.read(n_done - (n_done > before ? before : 0));  // a case begins anew
+                hooks_.read(n_done - before);
                 before = n_done;
             };
         }

@@ -105,8 +105,9 @@ void tell_of_stretches(const EvalFlags & flags, const EvalPlan & plan) {
 // A line while the run goes on: answers, of perplexities tokens and their speed, and the time left.
 class RunProgress {
 public:
-    RunProgress(const EvalPlan & plan, size_t n_before) : n_before_(static_cast<int>(n_before)), n_answers_(n_before_) {
-        n_total_ = plan.n_answers();
+    RunProgress(const EvalPlan & plan, const RunFolder & folder) : n_total_(plan.n_answers()) {
+        for (const Answer & one : folder.answers()) { n_before_ += one.turn >= 0 ? 1 : 0; }  // else it was left out
+        n_answers_ = n_before_;
         for (const EvalUnit & unit : plan.units) {
             if (unit.perplexity) { n_all_tokens_ += std::ssize(unit.compressed) * std::ssize(plan.cases); }
         }
@@ -144,9 +145,9 @@ private:
 
     ProgressLine line_{"eval"};
     const Clock::time_point start_ = Clock::now();
-    int n_before_;
-    int n_answers_;
-    int n_total_ = 0;
+    int n_total_;
+    int n_before_ = 0;
+    int n_answers_ = 0;
     int64_t n_tokens_ = 0;
     int64_t n_all_tokens_ = 0;
 };
@@ -175,7 +176,7 @@ Status run_in_folder(const EvalFlags & flags, const EvalOptions & options, const
     Status status;
     std::string tokens;
     {
-        RunProgress progress(plan, n_before);
+        RunProgress progress(plan, folder);
         hooks.progress = [&](int n_done, int) { progress.answered(n_done); };
         hooks.read = [&](int64_t n_tokens) { progress.read(n_tokens); };
         status = run_evaluation(model, tokenizer, options, plan, folder, hooks);
