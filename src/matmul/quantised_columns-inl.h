@@ -2,7 +2,8 @@
 // so few rows costs more than their products. Included once per instruction set. Stage: matmul.
 //
 // A vector of weights lies along a column. Products of bytes are added up in pairs, and pairs times their group's scale in
-// fours: whole numbers all the way, so that the sums of a block are the same as a panel's.
+// fours: whole numbers all the way, so that the sums of a block are the same as a panel's. Blocks are read four at a time, so
+// that what is done across a vector (scales of 6 bits, sums over lanes) is done once for four.
 #if defined(PITH_QUANTISED_COLUMNS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PITH_QUANTISED_COLUMNS_INL_H_
 #undef PITH_QUANTISED_COLUMNS_INL_H_
@@ -10,7 +11,6 @@
 #define PITH_QUANTISED_COLUMNS_INL_H_
 #endif
 
-#include "hwy/cache_control.h"
 #include "matmul/quantised_panel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,22 +29,31 @@ inline constexpr size_t kBlockVectors = kQuantBlock / kVectorBytes;
 // Columns whose sums are brought together; so many lanes has an instruction's result.
 inline constexpr size_t kColumnsAtOnce = kN;
 inline constexpr size_t kBlocksAtOnce = 64;
-inline constexpr size_t kFetchAhead = 2048;  // bytes
 
-// A block of one column: `vectors` of weights, each with its groups' scales in 16 bits.
+// Asks for the n bytes that are read soon behind these. Not into the nearest cache, where the rows and the sums are: what comes
+// too early pushes them out, and rows of 8,960 then cost twice the time.
+HWY_INLINE void FetchAhead(const uint8_t * from, size_t n) {
+#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
+    for (size_t at = 0; at < n; at += 64) { __builtin_prefetch(from + 16384 + at, 0, 2); }
+#endif
+}
+
+// A block of one column: vectors of weights, each with its groups' scales in 16 bits.
 struct ColumnBlock {
     VU8 weights[kBlockVectors];
     VI16 scales[kBlockVectors];
 };
 
-// 32 bytes, in both halves of longer vectors, the upper half's bits moved down by two.
-HWY_INLINE VU8 HighBits(const uint8_t * from) {
+// 32 bytes; longer vectors have them in both halves, the upper half's bits moved down by kShift.
+template <int kShift>
+HWY_INLINE VU8 HalvesMovedDown(const uint8_t * from) {
     const DU8 d8;
     if constexpr (kTwoGroups) {
         const hn::Half<DU8> half;
-        const hn::Repartition<uint16_t, hn::Half<DU8>> half16;
-        const auto bits = hn::LoadU(half, from);
-        return hn::Combine(d8, hn::BitCast(half, hn::ShiftRight<2>(hn::BitCast(half16, bits))), bits);
+        const DU32 d32;
+        const auto bytes = hn::LoadU(half, from);
+        const auto upper = hn::ShiftRight<3>(hn::And(hn::Iota(d32, 0), hn::Set(d32, 8)));  // 1 there, else 0
+        return hn::BitCast(d8, hn::Shr(hn::BitCast(d32, hn::Combine(d8, bytes, bytes)), hn::Mul(upper, hn::Set(d32, kShift))));
     } else {
         return hn::LoadU(d8, from);
     }
@@ -66,64 +75,53 @@ struct ScaleTable {
     alignas(64) uint8_t of[kBlockVectors][kVectorBytes];
 };
 template <QuantType kType>
-HWY_INLINE const ScaleTable & ScalePlaces() {
-    static const ScaleTable table = [] {
-        ScaleTable t;
-        for (size_t v = 0; v < kBlockVectors; ++v) {
-            for (size_t i = 0; i < kVectorBytes; ++i) {
-                size_t group = 0;
-                if (kType == QuantType::kQ6_K) {
-                    group = (v * kVectorBytes + i) / 16;
-                } else if (kType == QuantType::kIQ4_XS) {
-                    group = (v * kVectorBytes + i) / 32;
-                } else if (kTwoGroups) {
-                    group = v / 2 * 4 + v % 2 + i / 32 * 2;
-                } else {
-                    group = v;
-                }
-                const bool second = i % 2 == 1;
-                t.of[v][i] = second == !Block<kType>::kMins ? static_cast<uint8_t>(group) : uint8_t{0x80};
-            }
+inline constexpr ScaleTable kScalePlaces = [] {
+    ScaleTable table = {};
+    constexpr size_t kWeights = kType == QuantType::kQ6_K ? 16 : 32;  // of a group
+    for (size_t v = 0; v < kBlockVectors; ++v) {
+        for (size_t i = 0; i < kVectorBytes; ++i) {
+            const auto group = static_cast<uint8_t>((v * kVectorBytes + i) / kWeights);
+            const bool second = i % 2 == 1;
+            table.of[v][i] = second == !Block<kType>::kMins ? group : uint8_t{0x80};
         }
-        return t;
-    }();
-    return table;
-}
-
-// The row's quants in the order in which vectors of weights have theirs: Q4_K and Q5_K have 32 weights in the lower halves of
-// 32 bytes and the next 32 in the upper ones, so that a vector of 64 has every second group; the others have them as they come.
-template <QuantType kType>
-HWY_INLINE VI8 RowVector(const QuantisedBlock & row, size_t v) {
-    const DI8 d8;
-    if constexpr (!Block<kType>::kMins || !kTwoGroups) {
-        return hn::LoadU(d8, row.quants + v * kVectorBytes);
-    } else {
-        const hn::Half<DI8> half;
-        const int8_t * first = row.quants + (v / 2 * 4 + v % 2) * 32;
-        return hn::Combine(d8, hn::LoadU(half, first + 64), hn::LoadU(half, first));
     }
-}
+    return table;
+}();
 
 // 8 scales and 8 minima of 6 bits, a byte each.
 struct SixBits {
-    uint64_t scales;
-    uint64_t mins;
+    uint8_t scales[8];
+    uint8_t mins[8];
 };
-HWY_INLINE SixBits UnpackSixBits(const uint8_t * from) {
-    uint32_t s[3];
-    hwy::CopyBytes<12>(from, s);
-    const uint64_t high_scales = (s[2] & 0x0f0f0f0fU) | ((s[0] >> 2U) & 0x30303030U);
-    const uint64_t high_mins = ((s[2] >> 4U) & 0x0f0f0f0fU) | ((s[1] >> 2U) & 0x30303030U);
-    return {(s[0] & 0x3f3f3f3fU) | high_scales << 32U, (s[1] & 0x3f3f3f3fU) | high_mins << 32U};
+static_assert(sizeof(SixBits) == 16);
+
+// Those of blocks that begin with d, dmin and three words: 4 scales, 4 minima, the lower halves of 4 more of each; the upper
+// bits of these are those that the first ones leave free.
+HWY_INLINE void UnpackSixBits(const uint8_t * const (&blocks)[4], SixBits (&to)[4]) {
+    const DU8 d8;
+    const DU32 d32;
+    static constexpr uint8_t kWords[16] = {4, 5, 6, 7, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15};
+    static constexpr uint8_t kUpper[16] = {128, 128, 128, 128, 4, 5, 6, 7, 128, 128, 128, 128, 8, 9, 10, 11};
+    static constexpr uint32_t kDown[4] = {0, 0, 0, 4};
+    static constexpr uint32_t kBits[4] = {0x3f3f3f3f, 0x0f0f0f0f, 0x3f3f3f3f, 0x0f0f0f0f};
+    constexpr size_t kBlocks = kVectorBytes / 16;
+    PITH_UNROLL
+    for (size_t i = 0; i < 4; i += kBlocks) {
+        const VU8 starts = hn::BitCast(d8, LoadBlocks<kN>(blocks + i, 0));
+        const auto words = hn::BitCast(d32, hn::TableLookupBytes(starts, hn::LoadDup128(d8, kWords)));
+        const auto upper = hn::BitCast(d32, hn::TableLookupBytesOr0(starts, hn::LoadDup128(d8, kUpper)));
+        const auto lower = hn::And(hn::Shr(words, hn::LoadDup128(d32, kDown)), hn::LoadDup128(d32, kBits));
+        const auto whole = hn::OrAnd(lower, hn::ShiftRight<2>(upper), hn::Set(d32, 0x30303030));
+        hn::StoreU(hn::BitCast(d8, whole), d8, to[i].scales);
+    }
 }
 
 // Each byte of `scales` becomes the scale of its group's pairs; it has a sign where the type has no minima.
 template <QuantType kType>
 HWY_INLINE void PlaceScales(VU8 scales, ColumnBlock & to) {
-    const ScaleTable & places = ScalePlaces<kType>();
     PITH_UNROLL
     for (size_t v = 0; v < kBlockVectors; ++v) {
-        const auto placed = hn::BitCast(DI16(), hn::TableLookupBytesOr0(scales, hn::Load(DU8(), places.of[v])));
+        const auto placed = hn::BitCast(DI16(), hn::TableLookupBytesOr0(scales, hn::Load(DU8(), kScalePlaces<kType>.of[v])));
         to.scales[v] = Block<kType>::kMins ? placed : hn::ShiftRight<8>(placed);
     }
 }
@@ -163,8 +161,9 @@ HWY_INLINE void ReadColumnOfSteps16(const uint8_t * block, ColumnBlock & to) {
     PlaceScales<kType>(hn::Sub(scales, hn::Set(d8, 32)), to);
 }
 
+// six: where the type has minima.
 template <QuantType kType>
-HWY_INLINE void ReadColumn(const uint8_t * block, ColumnBlock & to) {
+HWY_INLINE void ReadColumn(const uint8_t * block, const SixBits & six, ColumnBlock & to) {
     using B = Block<kType>;
     const DU8 d8;
     const VU8 low_half = hn::Set(d8, 15);
@@ -178,7 +177,7 @@ HWY_INLINE void ReadColumn(const uint8_t * block, ColumnBlock & to) {
             const uint8_t * low = block + 64 * half;
             if constexpr (kTwoGroups) {
                 const VU8 bytes = hn::LoadU(d8, low);
-                const VU8 high = HighBits(block + B::kHigh + 32 * half);
+                const VU8 high = HalvesMovedDown<2>(block + B::kHigh + 32 * half);
                 to.weights[2 * half] = hn::Or(hn::And(bytes, low_half), hn::And(Up<4>(high), bits45));
                 to.weights[2 * half + 1] = hn::Or(hn::And(Down<4>(bytes), low_half), hn::And(high, bits45));
             } else {
@@ -193,48 +192,69 @@ HWY_INLINE void ReadColumn(const uint8_t * block, ColumnBlock & to) {
         }
         PlaceScales<kType>(hn::LoadDup128(d8, block + B::kScales), to);
     } else {
-        VU8 high = hn::Zero(d8);
-        if constexpr (kType == QuantType::kQ5_K) { high = HighBits(block + B::kHigh); }
         PITH_UNROLL
-        for (size_t j = 0; j < kBlockVectors / 2; ++j) {
-            const VU8 bytes = hn::LoadU(d8, block + B::kLow + j * kVectorBytes);
-            to.weights[2 * j] = hn::And(bytes, low_half);
-            to.weights[2 * j + 1] = hn::And(Down<4>(bytes), low_half);
-            if constexpr (kType == QuantType::kQ5_K) {
-                to.weights[2 * j] = hn::Or(to.weights[2 * j], hn::And(Up<4>(high), bit4));
-                to.weights[2 * j + 1] = hn::Or(to.weights[2 * j + 1], hn::And(Up<3>(high), bit4));
-                high = kTwoGroups ? Down<4>(high) : Down<2>(high);
+        for (size_t j = 0; j < kQuantBlock / 64; ++j) {  // lower halves of 32 bytes, then upper ones
+            const uint8_t * bytes = block + B::kLow + 32 * j;
+            if constexpr (kTwoGroups) {
+                to.weights[j] = hn::And(HalvesMovedDown<4>(bytes), low_half);
+            } else {
+                to.weights[2 * j] = hn::And(hn::LoadU(d8, bytes), low_half);
+                to.weights[2 * j + 1] = hn::And(Down<4>(hn::LoadU(d8, bytes)), low_half);
             }
         }
-        PlaceScales<kType>(hn::BitCast(d8, hn::Set(hn::Repartition<uint64_t, DU8>(), UnpackSixBits(block + 4).scales)), to);
+        if constexpr (kType == QuantType::kQ5_K) {
+            VU8 high = HalvesMovedDown<1>(block + B::kHigh);
+            PITH_UNROLL
+            for (size_t v = 0; v < kBlockVectors; ++v) {
+                if constexpr (kTwoGroups) {
+                    const VU8 bits = v == 0 ? Up<4>(high) : v == 1 ? Up<2>(high) : v == 2 ? high : Down<2>(high);
+                    to.weights[v] = hn::OrAnd(to.weights[v], bits, bit4);
+                } else {
+                    const VU8 bits = v % 2 == 0 ? Up<4>(high) : Up<3>(high);
+                    to.weights[v] = hn::OrAnd(to.weights[v], bits, bit4);
+                    if (v % 2 == 1) { high = Down<2>(high); }
+                }
+            }
+        }
+        PlaceScales<kType>(hn::LoadDup128(d8, six.scales), to);
     }
 }
 
-// What is known of kColumnsAtOnce columns of up to kBlocksAtOnce blocks before floats come in.
+// Where kN columns have what the first one has at `first`; stride: elements.
+template <class T>
+HWY_INLINE ColumnPlaces PlacesOf(const T * first, size_t stride) {
+    ColumnPlaces places;
+    for (size_t c = 0; c < kN; ++c) { places.set(c, reinterpret_cast<const uint8_t *>(first + c * stride)); }
+    return places;
+}
+
+// What is known of kColumnsAtOnce columns of up to kBlocksAtOnce blocks before floats come in, one column behind the other.
 template <size_t kRows>
 struct WholeSums {
-    alignas(64) int32_t all[kBlocksAtOnce][kRows][kColumnsAtOnce];
-    alignas(64) int32_t less[kBlocksAtOnce][kRows][kColumnsAtOnce];  // what minima take off
-    alignas(64) uint16_t d[kBlocksAtOnce][kColumnsAtOnce];
-    alignas(64) uint16_t dmin[kBlocksAtOnce][kColumnsAtOnce];
+    static constexpr size_t kMost = kColumnsAtOnce * kBlocksAtOnce + 4;
+    alignas(64) int32_t all[kRows][kMost];
+    alignas(64) int32_t less[kRows][kMost];  // what minima take off
+    alignas(64) uint32_t ends[kMost];        // d, and dmin in the upper half
 };
 
 // sums += a block of a column times one of each row, along the column.
 template <QuantType kType, size_t kRows>
-HWY_INLINE void MultiplyBlock(const uint8_t * block, const QuantisedBlock * rows, VI (&sums)[kRows]) {
+HWY_INLINE void MultiplyBlock(const uint8_t * block, const SixBits & six, const QuantisedBlock * rows, VI (&sums)[kRows]) {
     using B = Block<kType>;
     const DI di;
     const DI16 di16;
     ColumnBlock column;
-    ReadColumn<kType>(block, column);
+    ReadColumn<kType>(block, six, column);
     PITH_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
         VI sum = hn::Zero(di);
+        VI unused = hn::Zero(di);
         PITH_UNROLL
         for (size_t v = 0; v < kBlockVectors; ++v) {
             constexpr bool kSigned = kType == QuantType::kIQ4_XS;
-            const VI16 pairs = ByteProducts<kSigned>(di16, column.weights[v], RowVector<kType>(rows[r], v));
-            sum = hn::Add(sum, hn::WidenMulPairwiseAdd(di, pairs, column.scales[v]));
+            const VI16 pairs =
+                ByteProducts<kSigned>(di16, column.weights[v], hn::LoadU(DI8(), rows[r].quants + v * kVectorBytes));
+            sum = hn::ReorderWidenMulAccumulate(di, pairs, column.scales[v], sum, unused);
         }
         if constexpr (kType == QuantType::kQ6_K) {
             const hn::Rebind<int8_t, DI> d8;
@@ -248,48 +268,102 @@ HWY_INLINE void MultiplyBlock(const uint8_t * block, const QuantisedBlock * rows
     }
 }
 
-// A block's d and dmin as the file has them, and its minima times the sums of the rows.
-template <QuantType kType, size_t kRows>
-HWY_INLINE void ReadEnds(const uint8_t * block, const QuantisedBlock * rows, size_t b, size_t c, WholeSums<kRows> & to) {
-    using B = Block<kType>;
-    if constexpr (B::kMins) {
-        const hn::FixedTag<int32_t, 4> d4;
-        const hn::FixedTag<int16_t, 8> d8;
-        const hn::FixedTag<uint8_t, 8> bytes;
-        hwy::CopyBytes<2>(block, &to.d[b][c]);
-        hwy::CopyBytes<2>(block + 2, &to.dmin[b][c]);
-        const hn::FixedTag<uint64_t, 1> one;
-        const auto mins = hn::PromoteTo(d8, hn::BitCast(bytes, hn::Set(one, UnpackSixBits(block + 4).mins)));
-        PITH_UNROLL
+// The rows' sums of 32 for the minima of four blocks, which may begin at any of kBlocksAtOnce and go on with the first.
+template <size_t kRows>
+struct RowSums {
+    alignas(64) int16_t of[kRows][kBlocksAtOnce + 4][8];
+    RowSums(const QuantisedProduct & p, size_t first, size_t n) {
         for (size_t r = 0; r < kRows; ++r) {
-            to.less[b][r][c] = hn::ReduceSum(d4, hn::WidenMulPairwiseAdd(d4, mins, hn::LoadU(d8, rows[r].sums)));
+            for (size_t b = 0; b < n + 4; ++b) { hwy::CopyBytes<16>(p.x[(first + b % n) * p.block_stride + r].sums, of[r][b]); }
         }
-    } else {
-        hwy::CopyBytes<2>(block + B::kD, &to.d[b][c]);
+    }
+};
+
+// The first lane of each four.
+alignas(64) inline constexpr int32_t kFirsts[16] = {0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12, 0, 4, 8, 12};
+
+// Minima of the four blocks from i on times the rows' sums; b: the first one's place in its column.
+template <size_t kRows>
+HWY_INLINE void MultiplyMins(const SixBits (&six)[4], const RowSums<kRows> & row_sums, size_t b, size_t i,
+                             WholeSums<kRows> & to) {
+    const DI di;
+    const DI16 di16;
+    const DU8 d8;
+    constexpr size_t kBlocks = kVectorBytes / 16;
+    PITH_UNROLL
+    for (size_t r = 0; r < kRows; ++r) {
+        PITH_UNROLL
+        for (size_t k = 0; k < 4; k += kBlocks) {
+            const auto mins = hn::BitCast(di16, hn::InterleaveUpper(d8, hn::LoadU(d8, six[k].scales), hn::Zero(d8)));
+            VI sums = hn::WidenMulPairwiseAdd(di, mins, hn::LoadU(di16, row_sums.of[r][b + k]));
+            sums = hn::Add(sums, hn::Shuffle2301(sums));
+            sums = hn::Add(sums, hn::Shuffle1032(sums));
+            const hn::CappedTag<int32_t, kBlocks> each;
+            hn::StoreU(hn::ResizeBitCast(each, hn::TableLookupLanes(sums, hn::SetTableIndices(di, kFirsts))), each,
+                       to.less[r] + i + k);
+        }
     }
 }
 
-// The blocks [first, first + n) of one column, from its first to its last byte: that is the order which memory is fast in.
+// The blocks [first, first + n) of kColumnsAtOnce columns, from the first one's first to the last one's last byte: that is the
+// order which memory is fast in. Behind column `last`: the last again.
 template <QuantType kType, size_t kRows>
-HWY_INLINE void MultiplyColumn(const QuantisedProduct & p, const uint8_t * column, size_t first, size_t n, size_t c,
-                               WholeSums<kRows> & to) {
-    constexpr size_t kBytes = Block<kType>::kBytes;
+HWY_INLINE void MultiplyBlocks(const QuantisedProduct & p, const uint8_t * columns, size_t last, size_t first, size_t n,
+                               const RowSums<kRows> & row_sums, WholeSums<kRows> & to) {
+    using B = Block<kType>;
     const hn::FixedTag<int32_t, 4> d4;
-    for (size_t b = 0; b < n; b += 4) {
+    size_t b = 0;
+    size_t column = 0;
+    for (size_t i = 0; i < n * kColumnsAtOnce; i += 4) {
+        const size_t first_b = b;
+        const uint8_t * blocks[4];
+        const QuantisedBlock * rows[4];
+        for (size_t k = 0; k < 4; ++k) {  // of a column, or of its end and the next one's beginning
+            blocks[k] = columns + HWY_MIN(column, last) * p.weight_stride + (first + b) * B::kBytes;
+            rows[k] = p.x + (first + b) * p.block_stride;
+            if (++b == n) {
+                b = 0;
+                ++column;
+            }
+        }
+        SixBits six[4];
+        if constexpr (B::kMins) { UnpackSixBits(blocks, six); }
         VI sums[4][kRows];
-        for (size_t i = 0; i < 4; ++i) {
-            const size_t at = HWY_MIN(b + i, n - 1);  // behind the last: the last again
-            const uint8_t * block = column + (first + at) * kBytes;
-            const QuantisedBlock * rows = p.x + (first + at) * p.block_stride;
-            for (size_t ahead = 0; ahead < kBytes; ahead += 64) { hwy::Prefetch(block + kFetchAhead + ahead); }
-            MultiplyBlock<kType>(block, rows, sums[i]);
-            ReadEnds<kType>(block, rows, at, c, to);
+        PITH_UNROLL
+        for (size_t k = 0; k < 4; ++k) {
+            FetchAhead(blocks[k], B::kBytes);
+            MultiplyBlock<kType>(blocks[k], six[k], rows[k], sums[k]);
         }
         PITH_UNROLL
         for (size_t r = 0; r < kRows; ++r) {
-            alignas(16) int32_t whole[4];
-            hn::Store(SumsOf4(sums[0][r], sums[1][r], sums[2][r], sums[3][r]), d4, whole);
-            for (size_t i = 0; i < HWY_MIN(size_t{4}, n - b); ++i) { to.all[b + i][r][c] = whole[i]; }
+            hn::Store(SumsOf4(sums[0][r], sums[1][r], sums[2][r], sums[3][r]), d4, to.all[r] + i);
+        }
+        for (size_t k = 0; k < 4; ++k) { hwy::CopyBytes<B::kMins ? 4 : 2>(blocks[k] + B::kD, &to.ends[i + k]); }
+        if constexpr (B::kMins) { MultiplyMins(six, row_sums, first_b, i, to); }
+    }
+}
+
+// sums += those of m blocks of each column, at most four, from b on, times their scales; n: blocks of a column in `whole`,
+// which are p's from `first` on.
+template <QuantType kType, size_t kRows, class Count>
+HWY_INLINE void AddBlocks(const WholeSums<kRows> & whole, size_t b, size_t n, Count m, const QuantisedProduct & p, size_t first,
+                          VF (&sums)[kRows]) {
+    const DF df;
+    VI ends[4];
+    LoadWords(PlacesOf(whole.ends + b, n), 0, ends);
+    PITH_UNROLL
+    for (size_t r = 0; r < kRows; ++r) {
+        VI all[4];
+        VI less[4];
+        LoadWords(PlacesOf(whole.all[r] + b, n), 0, all);
+        if constexpr (Block<kType>::kMins) { LoadWords(PlacesOf(whole.less[r] + b, n), 0, less); }
+        PITH_UNROLL
+        for (size_t k = 0; k < size_t{m}; ++k) {
+            VF y = hn::Mul(hn::ConvertTo(df, all[k]), HalfOf(ends[k]));
+            if constexpr (Block<kType>::kMins) {
+                y = hn::NegMulAdd(hn::ConvertTo(df, less[k]), HalfOf(hn::ShiftRight<16>(ends[k])), y);
+            }
+            sums[r] = hn::MulAdd(y, hn::Set(df, p.x[(first + b + k) * p.block_stride + r].scale), sums[r]);
         }
     }
 }
@@ -297,7 +371,6 @@ HWY_INLINE void MultiplyColumn(const QuantisedProduct & p, const uint8_t * colum
 // out [kRows][out_stride] of n_columns columns from `first` on, at most kColumnsAtOnce of them.
 template <QuantType kType, size_t kRows>
 HWY_INLINE void MultiplyFewRows(const QuantisedProduct & p, size_t first, size_t n_columns) {
-    const DI di;
     const DF df;
     const size_t n_blocks = p.n_in / kQuantBlock;
     WholeSums<kRows> whole;
@@ -305,19 +378,13 @@ HWY_INLINE void MultiplyFewRows(const QuantisedProduct & p, size_t first, size_t
     for (size_t r = 0; r < kRows; ++r) { sums[r] = hn::Zero(df); }
     for (size_t from = 0; from < n_blocks; from += kBlocksAtOnce) {
         const size_t n = HWY_MIN(kBlocksAtOnce, n_blocks - from);
-        for (size_t c = 0; c < kColumnsAtOnce; ++c) {  // behind the last: the last again
-            const uint8_t * column = p.weights + (first + HWY_MIN(c, n_columns - 1)) * p.weight_stride;
-            MultiplyColumn<kType>(p, column, from, n, c, whole);
-        }
-        for (size_t b = 0; b < n; ++b) {
-            const VF d = HalvesOf(whole.d[b]);
-            PITH_UNROLL
-            for (size_t r = 0; r < kRows; ++r) {
-                VF y = hn::Mul(hn::ConvertTo(df, hn::Load(di, whole.all[b][r])), d);
-                if constexpr (Block<kType>::kMins) {
-                    y = hn::NegMulAdd(hn::ConvertTo(df, hn::Load(di, whole.less[b][r])), HalvesOf(whole.dmin[b]), y);
-                }
-                sums[r] = hn::MulAdd(y, hn::Set(df, p.x[(from + b) * p.block_stride + r].scale), sums[r]);
+        const RowSums<kRows> row_sums(p, from, n);
+        MultiplyBlocks<kType>(p, p.weights + first * p.weight_stride, n_columns - 1, from, n, row_sums, whole);
+        for (size_t b = 0; b < n; b += 4) {
+            if (n - b >= 4) {
+                AddBlocks<kType, kRows>(whole, b, n, std::integral_constant<size_t, 4>(), p, from, sums);
+            } else {
+                AddBlocks<kType, kRows>(whole, b, n, n - b, p, from, sums);
             }
         }
     }

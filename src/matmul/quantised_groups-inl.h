@@ -88,6 +88,16 @@ HWY_INLINE VF ScalesOf(const uint16_t * scales) {
     }
 }
 
+// The same of the lower 16 bits of each lane.
+template <QuantType kType>
+HWY_INLINE VF ScaleOf(VI scales) {
+    if constexpr (kType == QuantType::kMXFP4) {
+        return hn::BitCast(DF(), hn::ShiftLeft<16>(scales));
+    } else {
+        return HalfOf(scales);
+    }
+}
+
 // n_groups groups of kPanelColumns columns.
 struct GroupPanel {
     size_t n_groups = 0;
@@ -163,14 +173,18 @@ HWY_INLINE void MultiplyTile(const GroupPanel & panel, const QuantisedGroups * r
 
 #if HWY_TARGET <= HWY_AVX2
 
-// Groups whose sums are brought together, and whole columns before floats come in.
-inline constexpr size_t kGroupsAtOnce = 64;
+// Groups of a column whose sums are known before floats come in: all that a column has, or nearly, since memory is fastest from
+// its first to its last byte.
+inline constexpr size_t kGroupsAtOnce = 512;
 
+// A column's groups side by side, each where four more would be whole; columns not a power of two apart, which would be in one
+// another's places of the cache.
 template <size_t kRows>
 struct GroupSums {
-    alignas(64) int32_t all[kGroupsAtOnce][kRows][kColumnsAtOnce];
-    alignas(64) uint16_t d[kGroupsAtOnce][kColumnsAtOnce];
-    alignas(64) uint16_t m[kGroupsAtOnce][kColumnsAtOnce];
+    static constexpr size_t kStride = kGroupsAtOnce + 16;
+    alignas(64) int32_t all[kRows][kColumnsAtOnce][kStride];
+    alignas(64) uint16_t d[kColumnsAtOnce][kStride];  // SettleScales
+    alignas(64) uint16_t m[kColumnsAtOnce][kStride];
 };
 
 using DHalfU8 = hn::FixedTag<uint8_t, 32>;
@@ -223,8 +237,8 @@ HWY_INLINE void MultiplyFourGroups(const uint8_t * groups, const QuantisedGroups
     for (size_t i = 0; i < 4; ++i) {
         const size_t at = HWY_MIN(i, size_t{n} - 1);  // behind the last: the last again
         w[i] = GroupWeights<kType>(groups + at * B::kBytes);
-        CopyScale<kType>(groups + at * B::kBytes, &to.d[g + at][c]);
-        if constexpr (B::kMins) { hwy::CopyBytes<2>(groups + at * B::kBytes + 2, &to.m[g + at][c]); }
+        CopyScale<kType>(groups + at * B::kBytes, &to.d[c][g + i]);
+        if constexpr (B::kMins) { hwy::CopyBytes<2>(groups + at * B::kBytes + 2, &to.m[c][g + i]); }
     }
     PITH_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
@@ -234,10 +248,7 @@ HWY_INLINE void MultiplyFourGroups(const uint8_t * groups, const QuantisedGroups
         for (size_t i = 0; i < 4; ++i) {
             products[i] = GroupProducts<kType>(w[i], quants + HWY_MIN(i, size_t{n} - 1) * kGroup);
         }
-        alignas(16) int32_t whole[4];
-        hn::Store(SumsOf4(products[0], products[1], products[2], products[3]), d4, whole);
-        PITH_UNROLL
-        for (size_t i = 0; i < size_t{n}; ++i) { to.all[g + i][r][c] = whole[i]; }
+        hn::Store(SumsOf4(products[0], products[1], products[2], products[3]), d4, to.all[r][c] + g);
     }
 }
 
@@ -248,8 +259,7 @@ HWY_INLINE void MultiplyGroupColumn(const QuantisedProduct & p, const uint8_t * 
     const uint8_t * groups = column + first * Block<kType>::kBytes;
     const QuantisedGroups * rows = p.groups + first / kBlockGroups * p.block_stride;
     for (size_t g = 0; g < n; g += 4) {
-        hwy::Prefetch(groups + kFetchAhead);
-        hwy::Prefetch(groups + kFetchAhead + 64);
+        FetchAhead(groups, 4 * Block<kType>::kBytes);
         if (n - g >= 4) {
             MultiplyFourGroups<kType, kRows>(groups, rows, g % kBlockGroups, std::integral_constant<size_t, 4>(), g, c, to);
         } else {
@@ -258,13 +268,49 @@ HWY_INLINE void MultiplyGroupColumn(const QuantisedProduct & p, const uint8_t * 
         groups += 4 * Block<kType>::kBytes;
         if (g % kBlockGroups != 0) { rows += p.block_stride; }
     }
+    for (size_t g = 0; g < n; g += kN) { SettleScales<kType>(to.d[c] + g); }
+}
+
+// Scales of the kBlockGroups groups from `first` on.
+template <QuantType kType, size_t kStride>
+HWY_INLINE void LoadScales(const uint16_t (&columns)[kN][kStride], size_t first, VF (&to)[kBlockGroups]) {
+    VI pairs[kBlockGroups / 2];
+    LoadWords(PlacesOf(columns[0] + first, kStride), 0, pairs);
+    PITH_UNROLL
+    for (size_t i = 0; i < kBlockGroups / 2; ++i) {
+        to[2 * i] = ScaleOf<kType>(pairs[i]);
+        to[2 * i + 1] = ScaleOf<kType>(hn::ShiftRight<16>(pairs[i]));
+    }
+}
+
+// sums += those of n groups, at most kBlockGroups, of which the first is g, times their scales; rows: of their block.
+template <QuantType kType, size_t kRows, class Count>
+HWY_INLINE void AddGroups(const GroupSums<kRows> & whole, size_t g, Count n, const QuantisedGroups * rows, VF (&sums)[kRows]) {
+    using B = Block<kType>;
+    const DI di;
+    const DF df;
+    VF d[kBlockGroups];
+    VF m[kBlockGroups];
+    LoadScales<kType>(whole.d, g, d);
+    if constexpr (B::kMins) { LoadScales<QuantType::kQ4_1>(whole.m, g, m); }
+    PITH_UNROLL
+    for (size_t r = 0; r < kRows; ++r) {
+        VI dots[kBlockGroups];
+        const ColumnPlaces columns = PlacesOf(whole.all[r][0] + g, GroupSums<kRows>::kStride);
+        LoadWords(columns, 0, dots);
+        LoadWords(columns, 16, dots + 4);
+        PITH_UNROLL
+        for (size_t i = 0; i < size_t{n}; ++i) {
+            const VI dot = hn::Add(dots[i], hn::Set(di, -B::kOffset * rows[r].sums[i]));
+            sums[r] = hn::MulAdd(hn::ConvertTo(df, dot), hn::Mul(d[i], hn::Set(df, rows[r].scales[i])), sums[r]);
+            if constexpr (B::kMins) { sums[r] = hn::MulAdd(m[i], hn::Set(df, rows[r].scaled_sums[i]), sums[r]); }
+        }
+    }
 }
 
 // out [kRows][out_stride] of n_columns columns from `first` on, at most kColumnsAtOnce of them.
 template <QuantType kType, size_t kRows>
 HWY_INLINE void MultiplyFewGroupRows(const QuantisedProduct & p, size_t first, size_t n_columns) {
-    using B = Block<kType>;
-    const DI di;
     const DF df;
     const size_t n_groups = p.n_in / kGroup;
     GroupSums<kRows> whole;
@@ -276,19 +322,12 @@ HWY_INLINE void MultiplyFewGroupRows(const QuantisedProduct & p, size_t first, s
             const uint8_t * column = p.weights + (first + HWY_MIN(c, n_columns - 1)) * p.weight_stride;
             MultiplyGroupColumn<kType>(p, column, from, n, c, whole);
         }
-        for (size_t g = 0; g < n; ++g) {
-            const size_t group = from + g;
-            SettleScales<kType>(whole.d[g]);
-            const VF d = ScalesOf<kType>(whole.d[g]);
-            PITH_UNROLL
-            for (size_t r = 0; r < kRows; ++r) {
-                const QuantisedGroups & row = p.groups[group / kBlockGroups * p.block_stride + r];
-                const size_t i = group % kBlockGroups;
-                const VI dots = hn::Add(hn::Load(di, whole.all[g][r]), hn::Set(di, -B::kOffset * row.sums[i]));
-                sums[r] = hn::MulAdd(hn::ConvertTo(df, dots), hn::Mul(d, hn::Set(df, row.scales[i])), sums[r]);
-                if constexpr (B::kMins) {
-                    sums[r] = hn::MulAdd(HalvesOf(whole.m[g]), hn::Set(df, row.scaled_sums[i]), sums[r]);
-                }
+        const QuantisedGroups * rows = p.groups + from / kBlockGroups * p.block_stride;
+        for (size_t g = 0; g < n; g += kBlockGroups, rows += p.block_stride) {
+            if (n - g >= kBlockGroups) {
+                AddGroups<kType, kRows>(whole, g, std::integral_constant<size_t, kBlockGroups>(), rows, sums);
+            } else {
+                AddGroups<kType, kRows>(whole, g, n - g, rows, sums);
             }
         }
     }

@@ -32,14 +32,14 @@ template <QuantType kType>
 struct Block;
 template <>
 struct Block<QuantType::kQ4_K> {
-    static constexpr size_t kBytes = 144, kLow = 16;
+    static constexpr size_t kBytes = 144, kD = 0, kLow = 16;
     static constexpr size_t kSteps = 8;  // of 4 weights in a group of one scale
     static constexpr size_t kPairs = 8;  // steps whose pairs of products fit 16 bits together: 8 · 2 · 15 · 127
     static constexpr bool kMins = true;
 };
 template <>
 struct Block<QuantType::kQ5_K> {
-    static constexpr size_t kBytes = 176, kHigh = 16, kLow = 48;
+    static constexpr size_t kBytes = 176, kD = 0, kHigh = 16, kLow = 48;
     static constexpr size_t kSteps = 8;
     static constexpr size_t kPairs = 4;  // 4 · 2 · 31 · 127
     static constexpr bool kMins = true;
