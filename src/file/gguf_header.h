@@ -1,6 +1,6 @@
 // gguf_header.h - the metadata and the tensor table of one GGUF file, read with every length checked. Stage: file.
 // ggml's own reader aborts the process on some hostile headers (a general.alignment that is no u32); this one returns errors.
-// Source: the GGUF specification, versions 2 and 3 (ggml, docs/gguf.md).
+// Source: the GGUF specification, versions 2 and 3 (ggml/docs/gguf.md).
 #pragma once
 
 #include <ggml.h>
