@@ -1,5 +1,5 @@
 // cache_file.h - a session in a file: what it says of itself, and sessions that go on from it. Saved by Session::save(), opened
-// by SessionFile, Model::open_session() and Session::load(); docs/caches.md has the format.
+// by SessionFile, Model::open_session() and Session::load(); docs/cache-format.md has the format.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // cache_file.h - the container of a saved context: named sections, each with a hash of its bytes. Stage: cache.
 //
-// docs/caches.md has the format. A header of kHeaderBytes (magic, version, size of the file, its own hash, the table of
+// docs/cache-format.md has the format. A header of kHeaderBytes (magic, version, size of the file, its own hash, the table of
 // sections), then the sections, each at a multiple of kAlign, with zeros between them and nothing behind the last. What is read
 // has been checked whole: a bit that was flipped anywhere, the header and the zeros included, is refused. No number of the file
 // is believed before it has been compared with the file's size.
