@@ -88,8 +88,8 @@ TEST_P(ArchitectureFileParity, LogitsEqualLibllamasAtEveryPosition) {
 }
 
 // The first case of each architecture, its matrices wide enough for blocks of 256, quantised: libllama multiplies by ggml's
-// kernels, which round what they multiply with, Pith by these and by its own. One line a type, as docs/models.md has them; in
-// the default run one type for each architecture, in turns, and gpt-oss's own.
+// kernels, which round what they multiply with, Pith by these and by its own. One line a type; in the
+// default run one type for each architecture, in turns, and gpt-oss's own.
 class QuantisedFileParity : public ::testing::TestWithParam<ArchitectureFile> {};
 
 TEST_P(QuantisedFileParity, LogitsAreNearLibllamas) {
