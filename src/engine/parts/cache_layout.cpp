@@ -31,7 +31,8 @@ std::complex<double> mean_turn(double frequency, int n) {
     return step == 0.0 ? 1.0 : (1.0 - std::polar(1.0, n * frequency)) / (step * static_cast<double>(n));
 }
 
-// Cache files depend on it (docs/cache-format.md). Qwen2.5's large biases are those of pairs that take 500,000 positions for a turn.
+// Cache files depend on it (docs/cache-format.md). Qwen2.5's large biases are those of pairs that take 500,000 positions for a
+// turn.
 constexpr int kMeanOver = 4096;
 
 // The mean over the first positions of the keys' bias behind RoPE. Of slow pairs most of the bias is left, of fast ones
