@@ -11,6 +11,7 @@
 #define PITH_QUANTISED_COLUMNS_INL_H_
 #endif
 
+#include "hwy/cache_control.h"
 #include "matmul/quantised_panel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,12 +31,15 @@ inline constexpr size_t kBlockVectors = kQuantBlock / kVectorBytes;
 inline constexpr size_t kColumnsAtOnce = kN;
 inline constexpr size_t kBlocksAtOnce = 64;
 
-// Asks for the n bytes that are read soon behind these. Not into the nearest cache, where the rows and the sums are: what comes
-// too early pushes them out, and rows of 8,960 then cost twice the time.
-HWY_INLINE void FetchAhead(const uint8_t * from, size_t n) {
+// Asks for n bytes `ahead` of these. Far ahead only for the second cache: in the first one, where the rows and the sums are,
+// what comes too early pushes them out, and rows of 8,960 then cost twice the time.
+HWY_INLINE void FetchFar(const uint8_t * from, size_t n, size_t ahead = 16384) {
 #if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
-    for (size_t at = 0; at < n; at += 64) { __builtin_prefetch(from + 16384 + at, 0, 2); }
+    for (size_t at = ahead; at < ahead + n; at += 64) { __builtin_prefetch(from + at, 0, 2); }
 #endif
+}
+HWY_INLINE void FetchNear(const uint8_t * from, size_t n, size_t ahead = 1024) {
+    for (size_t at = ahead; at < ahead + n; at += 64) { hwy::Prefetch(from + at); }
 }
 
 // A block of one column: vectors of weights, each with its groups' scales in 16 bits.
@@ -331,7 +335,8 @@ HWY_INLINE void MultiplyBlocks(const QuantisedProduct & p, const uint8_t * colum
         VI sums[4][kRows];
         PITH_UNROLL
         for (size_t k = 0; k < 4; ++k) {
-            FetchAhead(blocks[k], B::kBytes);
+            FetchFar(blocks[k], B::kBytes);
+            FetchNear(blocks[k], B::kBytes);
             MultiplyBlock<kType>(blocks[k], six[k], rows[k], sums[k]);
         }
         PITH_UNROLL

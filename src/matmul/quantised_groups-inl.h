@@ -259,7 +259,7 @@ HWY_INLINE void MultiplyGroupColumn(const QuantisedProduct & p, const uint8_t * 
     const uint8_t * groups = column + first * Block<kType>::kBytes;
     const QuantisedGroups * rows = p.groups + first / kBlockGroups * p.block_stride;
     for (size_t g = 0; g < n; g += 4) {
-        FetchAhead(groups, 4 * Block<kType>::kBytes);
+        FetchFar(groups, 4 * Block<kType>::kBytes);
         if (n - g >= 4) {
             MultiplyFourGroups<kType, kRows>(groups, rows, g % kBlockGroups, std::integral_constant<size_t, 4>(), g, c, to);
         } else {
