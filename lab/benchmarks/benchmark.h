@@ -4,7 +4,8 @@
 //   task (name, rules)  →  samples (context, turns)  →  prompt pieces  →  prediction  →  score 0 … 1
 //
 // A sample's prompt is context + question + answer_prefix, joined as they are: line breaks and spaces belong to the pieces.
-// Context-only compression sees `context`; question-aware compression sees context + question; the prefix is never compressed.
+// Context-only compression sees `context`; question-aware compression sees context + question; the prefix is never compressed,
+// but where the benchmark's authors put it into the prompt (TaskRules::prefix_asked).
 // Threads: const after making.
 #pragma once
 
@@ -57,6 +58,9 @@ struct TaskRules {
     std::string file;   // read from the data folder ("narrativeqa.jsonl"); empty: generated
     std::string ready;  // read instead, where the data folder holds it ("vt/validation.jsonl"): samples made before
     bool chat = true;   // chat models see the prompt in their template
+    // What the answer begins with ends the question, in the user's part of a chat template (LongBench), so it is compressed
+    // with it. --raw: it begins the answer, as elsewhere.
+    bool prefix_asked = false;
     bool stop_at_newline = false;
     TooLong too_long = TooLong::kRefuse;
     std::string metric;                 // for people: "F1", "share of references"

@@ -146,6 +146,7 @@ private:
 
         PromptRules prompt_rules;
         prompt_rules.chat = uses_template(rules);
+        prompt_rules.prefix_asked = rules.prefix_asked && !options_.raw;
         prompt_rules.too_long = rules.too_long;
         prompt_rules.n_middle = rules.too_long == TooLong::kMiddle ? length : 0;
         prompt_rules.n_ctx = limit;

@@ -124,7 +124,12 @@ Result<int> prompt_overhead(const Tokenizer & tokenizer, bool chat) {
     return static_cast<int>(tokens.size());
 }
 
-Result<SampleTokens> tokenise_sample(const Tokenizer & tokenizer, const Sample & sample, const PromptRules & rules) {
+Result<SampleTokens> tokenise_sample(const Tokenizer & tokenizer, const Sample & given, const PromptRules & rules) {
+    Sample sample = given;
+    for (Turn & turn : sample.turns) {
+        if (!rules.prefix_asked) { break; }
+        turn.question += std::exchange(turn.answer_prefix, "");
+    }
     SampleTokens out;
     out.dialogue = std::any_of(sample.turns.begin(), sample.turns.end(), [](const Turn & t) { return !t.follow_up.empty(); });
     PITH_ASSIGN_OR_RETURN(const Frames frames, frames_of(tokenizer, rules.chat, out.dialogue));

@@ -1,6 +1,7 @@
 // sample_prompt.h - a benchmark's sample as tokens, with the borders known that compression cares about. Stage: eval.
 //
 //   [begin, template] context | question [template] | answer prefix | … answer …        one turn
+//   [begin, template] context | question answer prefix [template] | … answer …          the same, prefix_asked
 //   … | gold answer [template] question [template] | answer prefix | … answer …          a later turn of a dialogue
 //
 // Each whole prompt is tokenised in one piece; a border is where the tokens of the text up to it stop being the beginning of
@@ -18,7 +19,8 @@
 namespace pith {
 
 struct PromptRules {
-    bool chat = false;  // within the model's chat template
+    bool chat = false;          // within the model's chat template
+    bool prefix_asked = false;  // the answer prefix ends the question (TaskRules::prefix_asked)
     benchmarks::TooLong too_long = benchmarks::TooLong::kRefuse;
     int n_middle = 0;  // kMiddle: context + question + prefix hold so many tokens at most; 0: as many as the model takes
     int n_ctx = 0;     // tokens the model takes, answer included; 0: unknown

@@ -122,6 +122,8 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     PITH_ASSIGN_OR_RETURN(const std::string heads, heads_fingerprint(options, model));
     if (!heads.empty()) { add("--heads", heads); }
     if (options.raw) { add("--raw", yes_no(true)); }
+    const bool prefix_asked = std::ranges::any_of(options.tasks, [](const auto * task) { return task->rules().prefix_asked; });
+    if (prefix_asked && !options.raw) { add("answer prefix", "in the prompt"); }  // runs of before had it behind
     if (options.n_new > 0) { add("--max-new", number(options.n_new)); }
     if (options.n_ctx > 0) { add("--ctx-size", number(options.n_ctx)); }
     add("pith", PITH_VERSION);

@@ -4,7 +4,8 @@
 // File:     <task>.jsonl as LongBench publishes it: input, context, answers[], length, dataset, language, all_classes[] or
 //           null, _id.
 // Prompt:   the benchmark's template cut in three: context (with the instruction before it), question (with the instruction
-//           after it), and what the answer begins with; joined they are its prompt, spelling included.
+//           after it), and what the answer begins with; joined they are its prompt, spelling included, all of it in the
+//           user's part of a chat template (pred.py: build_chat() of the whole prompt).
 // Rules:    a longer prompt keeps its first and last half of the limit; no chat template for trec, triviaqa, samsum, lsht,
 //           lcc, repobench-p; samsum stops at a line break; trec, triviaqa, samsum and lsht score the first line. The best
 //           score over the answers counts.
@@ -258,6 +259,7 @@ Tasks longbench_tasks() {
             (counts_characters(row.metric) ? "; over characters, LongBench's own score is over jieba's words" : "");
         task.rules.aside = std::ranges::find(kChinese, row.name) != std::end(kChinese);
         task.rules.chat = row.chat;
+        task.rules.prefix_asked = true;
         task.rules.stop_at_newline = row.name == "samsum";
         task.rules.too_long = TooLong::kMiddle;
         task.rules.metric = name_of(row.metric);

@@ -78,6 +78,20 @@ TEST(SamplePrompt, TheTemplateGoesAroundContextAndQuestionAndThePrefixBehindIt) 
               static_cast<int>(encode("<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n", true).size()));
 }
 
+// LongBench's authors put "Answer:" into the prompt that the template goes around.
+TEST(SamplePrompt, APrefixThatIsAskedEndsTheUsersPartAndIsCompressedWithIt) {
+    const Sample sample{"s", "the of and", {make_turn(" to in?", " he")}, {}, {}};
+    PromptRules rules;
+    rules.chat = true;
+    rules.prefix_asked = true;
+    const auto tokens = tokenise_sample(tokenizer(true), sample, rules);
+    ASSERT_TRUE(tokens.ok()) << tokens.status().message();
+    EXPECT_EQ(tokens->context + tokens->turns[0].question,
+              encode("<|im_start|>user\nthe of and to in? he<|im_end|>\n<|im_start|>assistant\n", true));
+    EXPECT_TRUE(tokens->turns[0].prefix.empty());
+    EXPECT_EQ(tokens->context, encode("<|im_start|>user\nthe of and", true));
+}
+
 TEST(SamplePrompt, ADialogueIsOneConversationOfTheTemplate) {
     Sample sample{"s", "the of and", {make_turn(" to in?", ""), make_turn("was he?", "")}, {}, {}};
     sample.turns[0].follow_up = "she";
