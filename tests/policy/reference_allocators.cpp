@@ -316,7 +316,7 @@ std::vector<double> novelty_weights(const PartVariant & allocator, const Referen
         const double gamma = allocator.number("gamma");
         double deviation = profile.within;
         if (layer == 0) {
-            average.push_back(profile.within);
+            average.push_back(allocator.is("start", "zero") ? 0.0 : profile.within);
         } else {
             deviation = std::abs(profile.to_previous - average.back());
             average.push_back(gamma * average.back() + (1 - gamma) * profile.to_previous);

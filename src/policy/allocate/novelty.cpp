@@ -2,7 +2,7 @@
 // Pure C++: no ggml, no I/O.
 //
 // IR_l, μ_l, HD_{l,h}: distances of the heads' attention patterns (head_profiles.h).
-//   TD_0 = IR_0, TD_l = |μ_l - E_{l-1}|;  E_0 = IR_0, E_l = γ·E_{l-1} + (1-γ)·μ_l;  N_l = λ1·IR_l + λ2·TD_l
+//   TD_0 = IR_0, TD_l = |μ_l - E_{l-1}|;  E_0 = IR_0 (start=zero: 0), E_l = γ·E_{l-1} + (1-γ)·μ_l;  N_l = λ1·IR_l + λ2·TD_l
 //   B_l ∝ N_l over the layers seen so far;  T_{l,h} = how many of the layer's top-⌈K·B_l⌉ candidates lane h holds
 //   weight of a lane = N_l · HD_{l,h}·T_{l,h} / Σ_h HD_{l,h}·T_{l,h}   (evenly where that sum is 0)
 // Layer by layer, HD·T / Σ is fixed when a layer arrives, with B_l as known then. exact=two-pass waits for all layers and uses
@@ -10,8 +10,10 @@
 // the two are the same.
 // Cost:    O(candidates) per layer; where all layers come at once their scores are held until the last.
 // Paper:   SCORE, equations (5) to (12) and Algorithm 1.
-// Differs: (7) starts at E_0 = IR_0 (the paper starts it nowhere); (10) sums over the layers seen, as Algorithm 1 cascades;
-//          (12) as printed does not add up to B_l: the product is normalised; λ1 = λ2 = 1 (the paper prints no choice).
+// Differs: (7) starts at E_0 = IR_0, which leaves little of TD_1 where neighbouring layers differ as much as the heads of one,
+//          or at 0, as moving averages do without more (the paper starts it nowhere); (10) sums over the layers seen, as
+//          Algorithm 1 cascades; (12) as printed does not add up to B_l: the product is normalised; λ1 = λ2 = 1 (the paper
+//          prints no choice).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -37,6 +39,8 @@ constexpr OptionSpec kOptions[] = {
     real_option("gamma", "0.5", 0, 1, "how slowly the memory of earlier layers follows"),
     real_option("lambda1", "1", 0, 1e6, "weight of the distances within a layer"),
     real_option("lambda2", "1", 0, 1e6, "weight of the change from layer to layer"),
+    word_option("start", "ir", "ir|zero",
+                "what the memory of earlier layers begins with: the first layer's own distances, or 0"),
     word_option("exact", "cascade", "cascade|two-pass",
                 "two-pass: allocate once, when all layers are known; a one-shot prefill then holds the whole cache"),
     integer_option("seed", "1", 0, 2147483647, "another number, other queries"),
@@ -85,6 +89,7 @@ public:
           gamma_(options.real("gamma")),
           lambda1_(options.real("lambda1")),
           lambda2_(options.real("lambda2")),
+          from_zero_(options.is("start", "zero")),
           two_pass_(options.is("exact", "two-pass")) {}
 
     EvidenceNeeds needs() const override {
@@ -132,7 +137,8 @@ private:
     void add_novelty(const LayerProfile & profile, State & seen) const {
         const bool is_first = seen.novelties.empty();
         const double deviation = is_first ? profile.within : std::abs(profile.to_previous - seen.average);
-        seen.average = is_first ? profile.within : gamma_ * seen.average + (1 - gamma_) * profile.to_previous;
+        seen.average =
+            is_first ? (from_zero_ ? 0 : profile.within) : gamma_ * seen.average + (1 - gamma_) * profile.to_previous;
         seen.novelties.push_back(lambda1_ * profile.within + lambda2_ * deviation);
     }
 
@@ -140,6 +146,7 @@ private:
     double gamma_;
     double lambda1_;
     double lambda2_;
+    bool from_zero_;
     bool two_pass_;
 };
 

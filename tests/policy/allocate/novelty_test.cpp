@@ -20,6 +20,9 @@ TEST(Novelty, AddsTheDistancesWithinALayerAndTheChangeFromTheLayersBefore) {
     expect_near({within[0] + within[1], within[2] + within[3], within[4] + within[5]}, {.8, .6, .4});
     const auto slow = weights_of("random+novelty:lambda1=0:gamma=1", {kLayer, kLayer, kLayer}, 19, {}, profiles);
     expect_near({slow[0] + slow[1], slow[2] + slow[3], slow[4] + slow[5]}, {.4, .2, .3});
+    // E: 0, .5·0 + .5·.6 = .3;  TD: .4, .6, |.1 - .3| = .2
+    const auto zero = weights_of("random+novelty:lambda1=0:start=zero", {kLayer, kLayer, kLayer}, 19, {}, profiles);
+    expect_near({zero[0] + zero[1], zero[2] + zero[3], zero[4] + zero[5]}, {.4, .6, .2});
 }
 
 TEST(Novelty, LanesOfALayerShareByDistinctnessTimesTheBestTheyHold) {
