@@ -304,4 +304,17 @@ int Policy::n_recent(int64_t budget) const {
     return scorer_->n_recent(budget);
 }
 
+std::string Policy::why_no_choice(int64_t budget) const {
+    if (!evicts()) { return ""; }
+    const int64_t n_alike = allocator_->n_alike();
+    if (n_alike > 0 && budget <= n_alike) {
+        return "all heads are alike: each has room for " + std::to_string(n_alike) + " entries, and " + std::to_string(budget) +
+               " are kept";
+    }
+    const int64_t n_protected = int64_t{n_sinks()} + n_recent(budget);
+    if (n_protected < budget) { return ""; }
+    return "nothing is chosen: " + std::to_string(n_protected) + " entries are protected, and " + std::to_string(budget) +
+           " are kept";
+}
+
 }  // namespace pith

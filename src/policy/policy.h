@@ -50,6 +50,9 @@ public:
     bool keeps_less() const;             // it may keep less than the budget, also of what fits in that
     int n_sinks() const;                 // protected first positions
     int n_recent(int64_t budget) const;  // protected newest entries of each lane under this mean budget
+    // Why the policy chooses nothing where it keeps so many entries a lane of a longer text: what it protects, or gives every
+    // lane alike, takes them all. Empty: it chooses.
+    std::string why_no_choice(int64_t budget) const;
 
     const Scorer & scorer() const { return *scorer_; }
     const Refiner * refiner() const { return refiner_.get(); }  // may be null

@@ -20,6 +20,20 @@ void expect_error(const char * text, const char * part) {
     EXPECT_NE(message.find(part), std::string::npos) << "'" << text << "' said: " << message;
 }
 
+// duo's streaming heads have room for 64 + 256 entries: with so many or fewer kept, no head keeps more than the others.
+TEST(Policy, SaysWhereNothingIsLeftToChoose) {
+    const Policy duo = Policy::parse("duo").value();
+    EXPECT_EQ(duo.why_no_choice(204), "all heads are alike: each has room for 320 entries, and 204 are kept");
+    EXPECT_NE(duo.why_no_choice(320), "");
+    EXPECT_EQ(duo.why_no_choice(321), "");
+    EXPECT_EQ(Policy::parse("streaming:sinks=16+retrieval:sinks=16:recent=48").value().why_no_choice(204), "");
+    EXPECT_EQ(Policy::parse("snapkv").value().why_no_choice(32),
+              "nothing is chosen: 32 entries are protected, and 32 are kept");
+    EXPECT_EQ(Policy::parse("snapkv").value().why_no_choice(33), "");
+    EXPECT_EQ(Policy::parse("h2o:recent=half").value().why_no_choice(33), "");
+    EXPECT_EQ(Policy::parse("full").value().why_no_choice(1), "");
+}
+
 TEST(PolicyGrammar, ReadsPartsAndOptionsInAnyOrder) {
     for (const char * text : {"full", "snapkv", "snapkv:window=16:pool=avg5+ada:alpha=0.5", "snapkv+topk+ada", "ada+snapkv",
                               " h2o : recent = half + pyramid ", "adakv", "adakv:window=8:alpha=1", "pyramidkv+topk",

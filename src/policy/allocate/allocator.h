@@ -54,6 +54,9 @@ public:
     // true: what is kept is the sum of the weights, which count entries, and the budget's total is a ceiling. Only for scores
     // that are absolute (scorer.h).
     virtual bool keeps_less() const { return false; }
+    // With so many entries a lane or fewer, on average, all lanes are treated alike and nothing of the allocator is left
+    // (retrieval: no head keeps everything).
+    virtual int64_t n_alike() const { return 0; }
     virtual std::unique_ptr<AllocatorState> begin() const { return nullptr; }
 
     // weights [n_lanes], layer-major: what to expect of each lane before its layer is seen (0: nothing until then).

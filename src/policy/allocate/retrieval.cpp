@@ -41,6 +41,7 @@ public:
           kind_(parse_importance(options)) {}
 
     bool wants_importance() const override { return true; }
+    int64_t n_alike() const override { return n_streaming_; }
 
     void expect(const NetBudget & budget, std::span<double> weights) const override {
         const size_t n_lanes = weights.size();
