@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "core/csv_field.h"
@@ -75,6 +76,27 @@ std::string fixed(double value, int digits) {
     std::snprintf(text.data(), text.size(), "%.*f", digits, value);
     const std::string out = text.data();
     return out.find_first_not_of("-0.") == std::string::npos && out[0] == '-' ? out.substr(1) : out;
+}
+
+std::string interval_text(double low, double high, int digits) {
+    constexpr int kMostDigits = 6;
+    const auto end = [digits](double value) {
+        int n = digits;
+        while (value != 0 && n < kMostDigits && std::abs(value) < 0.5 * std::pow(10.0, -n)) { ++n; }
+        return fixed(value, n);
+    };
+    return "[" + end(low) + ", " + end(high) + "]";
+}
+
+std::string p_text(double p) {
+    constexpr double kLevel = 0.05;
+    if (p < 0.0001) {
+        std::array<char, 32> text{};
+        std::snprintf(text.data(), text.size(), "%.1e", p);
+        return text.data();
+    }
+    const std::string text = fixed(p, 4);
+    return p < kLevel && text == fixed(kLevel, 4) ? fixed(kLevel - 0.0001, 4) : text;
 }
 
 }  // namespace pith

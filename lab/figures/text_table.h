@@ -20,4 +20,9 @@ std::string to_csv(const TextTable & table);  // lines end with \n
 // "12.3": `digits` after the point; never "-0.0".
 std::string fixed(double value, int digits);
 
+// "[1.2, 3.4]". An end that is not 0 does not look as if it were: "[0.02, 3.4]".
+std::string interval_text(double low, double high, int digits);
+// "0.0123", "1.0e-05". What is below 0.05 does not look as if it were 0.05.
+std::string p_text(double p);
+
 }  // namespace pith

@@ -1,74 +1,118 @@
-// significance.cpp - exact and permutation tests on pairs. Stage: statistics.
+// significance.cpp - the sign-flip test and its inversion. Stage: statistics.
 #include "statistics/significance.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <random>
 
 namespace pith {
 namespace {
 
-constexpr size_t kMostExact = 16;  // differences: 2^16 sign patterns
-constexpr int kDraws = 20000;
-constexpr double kSlack = 1e-12;  // rounding of sums that are equal on paper
+constexpr size_t kMostExact = 16;      // pairs: 2^16 sign patterns
+constexpr int kDraws = 20000;          // each with its opposite
+constexpr int64_t kTailsInWhole = 40;  // 2 tails of 1/40 each are 5 %
+constexpr double kSlack = 1e-12;       // rounding of sums that are equal on paper
+
+// The pairs with their weights, and the means of the subsets that sign patterns flip.
+class Subsets {
+public:
+    explicit Subsets(const std::vector<std::vector<double>> & strata) {
+        const auto n_strata = std::count_if(strata.begin(), strata.end(), [](const auto & s) { return !s.empty(); });
+        for (const std::vector<double> & stratum : strata) {
+            for (const double difference : stratum) {
+                const double weight = 1.0 / (static_cast<double>(n_strata) * static_cast<double>(stratum.size()));
+                pairs_.push_back({weight, weight * difference});
+                whole_.weight += pairs_.back().weight;
+                whole_.sum += pairs_.back().sum;
+                size_ += std::abs(pairs_.back().sum);
+            }
+        }
+    }
+
+    double mean() const { return whole_.sum; }
+    bool is_small() const { return pairs_.size() <= kMostExact; }
+    // Of the empty set and of all pairs there is one each; of every other subset its complement is there, too.
+    std::vector<double> means() const {
+        std::vector<double> means;
+        if (is_small()) {
+            const uint32_t n_patterns = uint32_t{1} << pairs_.size();
+            for (uint32_t pattern = 1; pattern < n_patterns; ++pattern) { means.push_back(mean_of(subset(pattern, 0))); }
+            return means;
+        }
+        means.push_back(mean_of(whole_));
+        std::mt19937_64 random(1);
+        for (int draw = 0; draw < kDraws; ++draw) {
+            Pair drawn;
+            for (size_t begin = 0; begin < pairs_.size(); begin += kWord) {
+                const Pair part = subset(random(), begin);
+                drawn.weight += part.weight;
+                drawn.sum += part.sum;
+            }
+            const Pair rest{whole_.weight - drawn.weight, whole_.sum - drawn.sum};
+            means.push_back(mean_of(drawn));
+            means.push_back(mean_of(rest));
+        }
+        return means;
+    }
+
+private:
+    static constexpr size_t kWord = 64;
+    struct Pair {
+        double weight = 0;
+        double sum = 0;  // weight · difference
+    };
+
+    // Of the pairs from `begin` on those whose bit is set.
+    Pair subset(uint64_t bits, size_t begin) const {
+        Pair out;
+        const size_t end = std::min(pairs_.size(), begin + kWord);
+        for (size_t i = begin; i < end; ++i, bits >>= 1) {
+            const auto is_in = static_cast<double>(bits & 1U);
+            out.weight += is_in * pairs_[i].weight;
+            out.sum += is_in * pairs_[i].sum;
+        }
+        return out;
+    }
+    // A draw of no pairs is the pattern seen itself: as far on either side.
+    double mean_of(const Pair & subset) const {
+        if (std::abs(subset.sum) <= kSlack * size_ || subset.weight <= kSlack) { return 0; }
+        return subset.sum / subset.weight;
+    }
+
+    std::vector<Pair> pairs_;
+    Pair whole_;
+    double size_ = 0;
+};
+
+double nth(std::vector<double> & values, int64_t n) {
+    std::nth_element(values.begin(), values.begin() + n, values.end());
+    return values[static_cast<size_t>(n)];
+}
 
 }  // namespace
 
-double mcnemar_p(int n_first, int n_second) {
-    const int n = n_first + n_second;
-    if (n == 0) { return 1; }
-    double tail = 0;
-    for (int k = 0; k <= std::min(n_first, n_second); ++k) {
-        tail += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) - n * std::log(2.0));
+PairedTest paired_test(const std::vector<std::vector<double>> & strata) {
+    const Subsets subsets(strata);
+    std::vector<double> means = subsets.means();
+    const auto n_patterns = static_cast<int64_t>(means.size()) + 1;  // the empty set besides
+    const auto below = std::count_if(means.begin(), means.end(), [](double mean) { return mean <= 0; });
+    const auto above = std::count_if(means.begin(), means.end(), [](double mean) { return mean >= 0; });
+    PairedTest out;
+    out.is_exact = subsets.is_small();
+    out.difference = subsets.mean();
+    out.p = std::min(1.0, 2.0 * static_cast<double>(std::min(below, above) + 1) / static_cast<double>(n_patterns));
+    // 2·(k + 1) / patterns >= 0.05. Neither 2^n nor 2·20,000 + 2 is a multiple of 40, so no p is 0.05 itself.
+    const int64_t k = (n_patterns + kTailsInWhole - 1) / kTailsInWhole - 1;
+    if (k < 1) {
+        out.interval = {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+        return out;
     }
-    return std::min(1.0, 2 * tail);
-}
-
-double permutation_p(const std::vector<std::vector<double>> & strata) {
-    std::vector<double> weighted;  // what each pair adds to the statistic
-    for (const std::vector<double> & stratum : strata) {
-        for (const double difference : stratum) {
-            if (difference != 0) { weighted.push_back(difference / static_cast<double>(stratum.size())); }
-        }
-    }
-    if (weighted.empty()) { return 1; }
-    const double seen = std::abs(std::accumulate(weighted.begin(), weighted.end(), 0.0)) * (1 - kSlack);
-    const auto flipped = [&weighted](const auto & is_minus) {
-        double sum = 0;
-        for (size_t i = 0; i < weighted.size(); ++i) { sum += is_minus(i) ? -weighted[i] : weighted[i]; }
-        return std::abs(sum);
-    };
-    if (weighted.size() <= kMostExact) {
-        const uint32_t n_patterns = uint32_t{1} << weighted.size();
-        uint32_t hits = 0;
-        for (uint32_t pattern = 0; pattern < n_patterns; ++pattern) {
-            hits += flipped([pattern](size_t i) { return ((pattern >> i) & 1U) != 0; }) >= seen ? 1 : 0;
-        }
-        return static_cast<double>(hits) / n_patterns;
-    }
-    std::mt19937_64 random(1);
-    int hits = 0;
-    for (int draw = 0; draw < kDraws; ++draw) {
-        uint64_t bits = 0;
-        hits += flipped([&](size_t i) {
-                    if (i % 64 == 0) { bits = random(); }
-                    return ((bits >> (i % 64)) & 1U) != 0;
-                }) >= seen
-                    ? 1
-                    : 0;
-    }
-    return static_cast<double>(hits + 1) / (kDraws + 1);
-}
-
-PairedTest paired_test(const std::vector<double> & differences) {
-    const bool binary =
-        std::all_of(differences.begin(), differences.end(), [](double d) { return d == -1 || d == 0 || d == 1; });
-    if (!binary) { return {permutation_p({differences}), "permutation"}; }
-    const auto n_first = static_cast<int>(std::count(differences.begin(), differences.end(), -1.0));
-    const auto n_second = static_cast<int>(std::count(differences.begin(), differences.end(), 1.0));
-    return {mcnemar_p(n_first, n_second), "McNemar"};
+    out.interval.low = nth(means, k - 1);
+    out.interval.high = nth(means, static_cast<int64_t>(means.size()) - k);
+    return out;
 }
 
 std::vector<double> holm(std::span<const double> p) {

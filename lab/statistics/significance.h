@@ -1,28 +1,37 @@
-// significance.h - could two sets of paired scores differ by chance? Stage: statistics.
+// significance.h - could two sets of paired scores differ by chance, and by how much do they? Stage: statistics.
 // Pure and deterministic: what is drawn is drawn with fixed seeds.   Threads: const-safe.
+//
+// One test gives the p-value and the interval, so they cannot contradict each other: p < 0.05 exactly where the interval leaves
+// out 0. If both sides were the same, each difference could as well have had the other sign; p is the share of sign patterns
+// whose mean is as far from 0 as the one seen, two-sided. The interval holds every shift that the same test, with the same
+// patterns, does not reject at 5 % once it is taken off all differences. For a pattern that flips the pairs S that is so
+// exactly where the mean over S is beyond the shift, so the interval's ends are order statistics of the subsets' means:
+//   statistic   mean over strata (tasks) of the mean of a stratum's differences: Σ w_i·d_i, w_i = 1 / (strata · stratum's size)
+//   subset      m(S) = Σ_S w_i·d_i / Σ_S w_i
+//   p           2·min(share of S with m(S) <= 0, share with m(S) >= 0), the empty set in both
+//   interval    the k-th smallest to the k-th largest m(S), k the least number for which 2·(k + 1) / patterns >= 0.05
+// Right or wrong, in one stratum, p is McNemar's exact test. Differences that are all alike have a point as interval: nothing
+// was seen to vary, which says nothing of samples that were not asked. The interval's level is exact where differences are
+// symmetric about their mean, else near it (tests/lab/statistics tries it on scores like ours).
+// Source: Hartigan, JASA 64, 1969 (typical values); Fisher's sign-flip test.
 #pragma once
 
 #include <span>
-#include <string>
 #include <vector>
+
+#include "core/interval.h"
 
 namespace pith {
 
-// Two-sided p-values of "both come from the same".
-//
-// McNemar's exact test: of n_first + n_second discordant pairs so many speak for either side; binomial with ½.
-double mcnemar_p(int n_first, int n_second);
-
-// Sign-flip permutation test of the mean of the strata's mean differences: over all sign patterns where there are at most 2^16
-// of them, else over 20,000 random ones (p = (hits + 1) / (draws + 1)). Differences of 0 do not matter to it.
-double permutation_p(const std::vector<std::vector<double>> & strata);
-
-// One set of differences: McNemar where each is −1, 0 or 1, else the permutation test; says which.
 struct PairedTest {
-    double p = 1;
-    std::string name;  // "McNemar", "permutation"
+    double difference = 0;
+    Interval interval;     // 95 %; from -infinity to infinity where so few pairs can show nothing (five or fewer)
+    double p = 1;          // two-sided
+    bool is_exact = true;  // all sign patterns (up to 16 pairs), else 20,000 drawn ones with their opposites
 };
-PairedTest paired_test(const std::vector<double> & differences);
+
+// Strata without differences count as not there. REQUIRES: a difference at least.   Cost: O(pairs) for each pattern.
+PairedTest paired_test(const std::vector<std::vector<double>> & strata);
 
 // Holm's step-down adjustment for so many tests at once.
 std::vector<double> holm(std::span<const double> p);

@@ -40,13 +40,6 @@ Interval score_interval(std::span<const double> scores) {
     return wilson_interval(std::clamp(sum / ratio, 0.0, n / ratio), n / ratio);
 }
 
-Interval difference_interval(std::span<const double> differences) {
-    std::vector<double> scores;
-    for (const double difference : differences) { scores.push_back((difference + 1) / 2); }
-    const Interval interval = score_interval(scores);
-    return {2 * interval.low - 1, 2 * interval.high - 1};
-}
-
 Estimate mean_of(std::span<const Estimate> parts) {
     const auto n = static_cast<double>(parts.size());
     Estimate out;

@@ -38,9 +38,6 @@ Interval wilson_interval(double n_right, double n);
 // Of the mean of scores in 0 … 1, as above. Empty: [0, 1].
 Interval score_interval(std::span<const double> scores);
 
-// Of the mean of differences of two such scores, −1 … 1: the same, stretched over that range. Empty: [−1, 1].
-Interval difference_interval(std::span<const double> differences);
-
 // The unweighted mean of independent means. REQUIRES: one or more, each mean within its interval.
 Estimate mean_of(std::span<const Estimate> parts);
 

@@ -113,16 +113,6 @@ TEST(ScoreInterval, HoldsTheTrueMeanAtLeastAsOftenAsItSays) {
     }
 }
 
-TEST(DifferenceInterval, SpansMinusOneToOne) {
-    const Interval alike = difference_interval(std::vector<double>(30, 0.0));
-    EXPECT_LT(alike.low, -0.05);
-    EXPECT_NEAR(alike.low, -alike.high, 1e-9);
-    const Interval lost = difference_interval(std::vector<double>(30, -1.0));
-    EXPECT_EQ(lost.low, -1);
-    EXPECT_GT(lost.high, -1);
-    EXPECT_LT(lost.high, -0.5);
-}
-
 TEST(MeanOfEstimates, StaysInRangeAndNeverShrinksToAPoint) {
     for (const double right : {0.0, 1.0}) {
         const std::vector<double> scores(30, right);

@@ -45,14 +45,14 @@ struct CompareFlags {
     bool json = false, csv = false, markdown = false;
 };
 
-Result<ComparePolicies> policies_to_compare(const std::string & text) {
-    if (text.empty()) { return ComparePolicies(); }
+Result<std::vector<ComparePolicies>> policies_to_compare(const std::string & text) {
+    if (text.empty()) { return std::vector<ComparePolicies>(); }
     const size_t comma = text.find(',');
     if (comma == std::string::npos || text.find(',', comma + 1) != std::string::npos) {
         return {ErrorCode::kInvalidArgument,
                 "--policy is '" + text + "': give two, separated by ',': one of the first run, one of the second"};
     }
-    return ComparePolicies{text.substr(0, comma), text.substr(comma + 1)};
+    return std::vector<ComparePolicies>{{text.substr(0, comma), text.substr(comma + 1)}};
 }
 
 int compare_command(const CompareFlags & flags) {
@@ -69,7 +69,7 @@ int compare_command(const CompareFlags & flags) {
     if (!other.empty()) {
         return fail({ErrorCode::kInvalidArgument, "the two runs are of other samples and cannot be paired: " + other});
     }
-    const auto comparison = compare_runs(**first, **second, *policies, flags.tasks);
+    const auto comparison = compare_runs(**first, **second, {.policies = *policies, .tasks = flags.tasks});
     if (!comparison.ok()) { return fail(comparison.status()); }
     print(flags.json  ? compare_json(*comparison)
           : flags.csv ? compare_csv(*comparison)

@@ -17,6 +17,7 @@
 #include "engine/probe/foreign_text.h"
 #include "eval/fingerprint.h"
 #include "eval/report/eval_report.h"
+#include "eval/report/sample_table.h"
 #include "eval/run_shards.h"
 #include "eval/samples_as_json.h"
 #include "file/write_file.h"
@@ -218,6 +219,7 @@ Status write_tables(const RunFolder & folder) {
     PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.csv", eval_csv(table)));
     PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.json", eval_json(table)));
     PITH_RETURN_IF_ERROR(write_file(folder.path() + "/table.md", eval_markdown(table)));
+    PITH_RETURN_IF_ERROR(write_file(folder.path() + "/samples.csv", sample_csv(folder.info(), folder.answers())));
     return write_file(folder.path() + "/figures.svg", eval_svg(table, folder.answers()));
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -59,10 +58,36 @@ Pairs pairs_of(const RunFolder & first, const RunFolder & second, const CompareR
     return pairs;
 }
 
-// Which case of the second run each case of the first is held against.
-std::vector<std::pair<EvalCase, EvalCase>> case_pairs(const RunInfo & first, const RunInfo & second,
-                                                      const ComparePolicies & policies) {
-    std::vector<std::pair<EvalCase, EvalCase>> pairs;
+// The tasks' means and differences, of one pair of cases.
+struct Overall {
+    std::vector<double> first, second;
+    std::vector<std::vector<double>> strata;
+
+    void add(const Pairs & pairs) {
+        first.push_back(mean(pairs.first));
+        second.push_back(mean(pairs.second));
+        strata.push_back(pairs.differences);
+    }
+};
+
+void set_means(CompareRow & row, double first, double second, const std::vector<std::vector<double>> & strata,
+               bool is_perplexity) {
+    const double scale = is_perplexity ? 1 : 100;
+    for (const std::vector<double> & stratum : strata) { row.n_samples += static_cast<int>(stratum.size()); }
+    row.first_score = first * scale;
+    row.second_score = second * scale;
+    const PairedDifference paired = paired_difference(strata, is_perplexity);
+    row.difference = paired.difference;
+    row.interval = paired.interval;
+    row.p = paired.p;
+    row.is_exact = paired.is_exact;
+}
+
+using CasePair = std::pair<EvalCase, EvalCase>;
+
+// Those that `policies` names, in its order.
+void add_case_pairs(const RunInfo & first, const RunInfo & second, const ComparePolicies & policies,
+                    std::vector<CasePair> & pairs) {
     for (const EvalCase & one : first.cases) {
         if (!policies.first.empty() && one.policy != policies.first) { continue; }
         const std::string wanted = policies.second.empty() ? one.policy : policies.second;
@@ -73,6 +98,13 @@ std::vector<std::pair<EvalCase, EvalCase>> case_pairs(const RunInfo & first, con
             if (other.policy == wanted && same_budget) { pairs.emplace_back(one, other); }
         }
     }
+}
+
+// Which case of the second run each case of the first is held against.
+std::vector<CasePair> case_pairs(const RunInfo & first, const RunInfo & second, const std::vector<ComparePolicies> & policies) {
+    std::vector<CasePair> pairs;
+    if (policies.empty()) { add_case_pairs(first, second, {}, pairs); }
+    for (const ComparePolicies & one : policies) { add_case_pairs(first, second, one, pairs); }
     return pairs;
 }
 
@@ -104,18 +136,16 @@ Result<std::vector<EvalTask>> tasks_of_both(const RunInfo & first, const RunInfo
     return tasks;
 }
 
-std::string p_text(double p) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), p < 0.0001 ? "%.1e" : "%.4f", p);
-    return text.data();
-}
-
 std::string case_text(const EvalCase & one) {
     return one.policy + (one.budget.empty() ? "" : " " + one.budget);
 }
 
 std::string pair_text(const CompareRow & row) {
     return row.first == row.second ? case_text(row.first) : case_text(row.first) + " / " + case_text(row.second);
+}
+
+std::string test_text(const CompareRow & row) {
+    return row.is_exact ? "sign flips" : "drawn flips";
 }
 
 }  // namespace
@@ -130,63 +160,43 @@ std::string differing_samples(const RunInfo & first, const RunInfo & second) {
     return text;
 }
 
-Result<Comparison> compare_runs(const RunFolder & first, const RunFolder & second, const ComparePolicies & policies,
-                                const std::vector<std::string> & tasks) {
+std::vector<ComparePolicies> parse_pairs(std::string_view pairs) {
+    std::vector<ComparePolicies> out;
+    for (const std::string_view pair : split(pairs, ',')) {
+        const size_t sign = pair.find('<');
+        if (sign == std::string_view::npos) { continue; }
+        out.push_back({std::string(pair.substr(0, sign)), std::string(pair.substr(sign + 1))});
+    }
+    return out;
+}
+
+Result<Comparison> compare_runs(const RunFolder & first, const RunFolder & second, const CompareWhat & what) {
     Comparison out;
-    PITH_ASSIGN_OR_RETURN(const std::vector<EvalTask> compared, tasks_of_both(first.info(), second.info(), tasks));
+    PITH_ASSIGN_OR_RETURN(const std::vector<EvalTask> compared, tasks_of_both(first.info(), second.info(), what.tasks));
     out.is_perplexity = has_perplexity(first.info());
     if (out.is_perplexity != has_perplexity(second.info())) {
         return {ErrorCode::kInvalidArgument, "a perplexity cannot be compared with a score: '" + first.path() + "' and '" +
                                                  second.path() + "' are evaluations of different kinds"};
     }
-    const double scale = out.is_perplexity ? 1 : 100;
-    const auto cases = case_pairs(first.info(), second.info(), policies);
+    const auto cases = case_pairs(first.info(), second.info(), what.policies);
     for (const int length : first.info().lengths) {
         if (!contains(second.info().lengths, length)) { continue; }
-        std::map<size_t, std::vector<std::vector<double>>> strata;
-        std::map<size_t, CompareRow> averages;
-        const auto n_tasks = static_cast<int>(compared.size());
+        std::vector<Overall> overall(cases.size());
         for (const EvalTask & task : compared) {
             for (size_t i = 0; i < cases.size(); ++i) {
-                CompareRow row;
-                row.task = task.name;
-                row.length = length;
-                row.first = cases[i].first;
-                row.second = cases[i].second;
+                CompareRow row{.task = task.name, .length = length, .first = cases[i].first, .second = cases[i].second};
                 const Pairs pairs = pairs_of(first, second, row);
                 if (pairs.differences.empty()) { continue; }
-                row.n_samples = static_cast<int>(pairs.differences.size());
-                row.first_score = mean(pairs.first) * scale;
-                row.second_score = mean(pairs.second) * scale;
-                row.difference = mean(pairs.differences) * scale;
-                if (!out.is_perplexity || pairs.differences.size() > 1) {
-                    const Interval interval =
-                        out.is_perplexity ? bootstrap_interval(pairs.differences) : difference_interval(pairs.differences);
-                    row.interval = Interval{interval.low * scale, interval.high * scale};
-                }
-                const PairedTest test = out.is_perplexity ? PairedTest{permutation_p({pairs.differences}), "permutation"}
-                                                          : paired_test(pairs.differences);
-                row.p = test.p;
-                row.test = test.name;
-                out.rows.push_back(row);
-                strata[i].push_back(pairs.differences);
-                averages[i].n_samples += row.n_samples;
-                averages[i].first_score += row.first_score;
-                averages[i].second_score += row.second_score;
+                set_means(row, mean(pairs.first), mean(pairs.second), {pairs.differences}, out.is_perplexity);
+                overall[i].add(pairs);
+                if (!what.overall || compared.size() == 1) { out.rows.push_back(row); }
             }
         }
-        for (auto & [i, row] : averages) {
-            if (n_tasks < 2 || strata[i].size() != static_cast<size_t>(n_tasks)) { continue; }
-            row.length = length;
-            row.first = cases[i].first;
-            row.second = cases[i].second;
-            row.first_score /= n_tasks;
-            row.second_score /= n_tasks;
-            const Estimate difference = mean_difference(strata[i]);
-            row.difference = difference.mean * scale;
-            row.interval = Interval{difference.interval.low * scale, difference.interval.high * scale};
-            row.p = permutation_p(strata[i]);
-            row.test = "permutation";
+        for (size_t i = 0; i < cases.size(); ++i) {
+            const Overall & all = overall[i];
+            if (compared.size() < 2 || all.strata.size() != compared.size()) { continue; }
+            CompareRow row{.length = length, .first = cases[i].first, .second = cases[i].second};
+            set_means(row, mean(all.first), mean(all.second), all.strata, out.is_perplexity);
             out.rows.push_back(row);
         }
     }
@@ -207,12 +217,11 @@ std::string compare_text(const Comparison & comparison, bool markdown) {
     table.header = {"task", "context", "policy", "first", "second", "difference", "95 %", "p", "p (Holm)", "test", "pairs"};
     table.n_left = 3;
     for (const CompareRow & row : comparison.rows) {
-        table.rows.push_back(
-            {row.task.empty() ? "average" : row.task, std::to_string(row.length), pair_text(row),
-             fixed(row.first_score, digits), fixed(row.second_score, digits),
-             (row.difference > 0 ? "+" : "") + fixed(row.difference, digits),
-             row.interval ? "[" + fixed(row.interval->low, digits) + ", " + fixed(row.interval->high, digits) + "]" : "-",
-             p_text(row.p), p_text(row.p_holm), row.test, std::to_string(row.n_samples)});
+        table.rows.push_back({row.task.empty() ? "average" : row.task, std::to_string(row.length), pair_text(row),
+                              fixed(row.first_score, digits), fixed(row.second_score, digits),
+                              (row.difference > 0 ? "+" : "") + fixed(row.difference, digits),
+                              row.interval ? interval_text(row.interval->low, row.interval->high, digits) : "-", p_text(row.p),
+                              p_text(row.p_holm), test_text(row), std::to_string(row.n_samples)});
     }
     return markdown ? to_markdown(table) : to_text(table);
 }
@@ -227,7 +236,7 @@ std::string compare_csv(const Comparison & comparison) {
                               row.first.budget, row.second.policy, row.second.budget, fixed(row.first_score, 4),
                               fixed(row.second_score, 4), fixed(row.difference, 4),
                               row.interval ? fixed(row.interval->low, 4) : "", row.interval ? fixed(row.interval->high, 4) : "",
-                              p_text(row.p), p_text(row.p_holm), row.test, std::to_string(row.n_samples)});
+                              p_text(row.p), p_text(row.p_holm), test_text(row), std::to_string(row.n_samples)});
     }
     return to_csv(table);
 }
@@ -243,7 +252,7 @@ std::string compare_json(const Comparison & comparison) {
                         {"interval", row.interval ? Json{row.interval->low, row.interval->high} : Json()},
                         {"p", row.p},
                         {"p_holm", row.p_holm},
-                        {"test", row.test},
+                        {"test", test_text(row)},
                         {"pairs", row.n_samples}});
     }
     return Json{{"rows", rows}}.dump(2) + "\n";

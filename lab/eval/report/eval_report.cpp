@@ -19,9 +19,9 @@ int digits_of(const EvalTable & table) {
     return table.is_perplexity ? 3 : 1;
 }
 
-std::string interval_text(const std::optional<Interval> & interval, int digits) {
+std::string interval_or_none(const std::optional<Interval> & interval, int digits) {
     if (!interval) { return kNone; }
-    return "[" + fixed(interval->low, digits) + ", " + fixed(interval->high, digits) + "]";
+    return interval_text(interval->low, interval->high, digits);
 }
 
 std::string signed_text(double value, int digits) {
@@ -33,19 +33,25 @@ std::string budget_text(const EvalCase & one) {
     return one.budget.empty() ? kNone : one.budget;
 }
 
-// score, interval, difference, interval, entries, prompt
+// score, interval, difference, interval, p, entries, prompt
 std::vector<std::string> number_cells(const EvalRow & row, int digits) {
-    if (!row.score) { return {"refused", kNone, kNone, kNone, kNone, kNone}; }
+    if (!row.score) { return {"refused", kNone, kNone, kNone, kNone, kNone, kNone}; }
     return {fixed(*row.score, digits),
-            interval_text(row.interval, digits),
+            interval_or_none(row.interval, digits),
             row.difference ? signed_text(*row.difference, digits) : kNone,
-            interval_text(row.difference_interval, digits),
+            interval_or_none(row.difference_interval, digits),
+            row.p ? p_text(*row.p) : kNone,
             fixed(row.kept, 1),
             fixed(row.n_prompt, 0)};
 }
 
 std::vector<std::string> number_header(const EvalTable & table) {
-    return {table.is_perplexity ? "perplexity" : "score", "95 %", "to full", "95 %", "tokens/head", "prompt"};
+    return {table.is_perplexity ? "perplexity" : "score", "95 %", "to full", "95 %", "p", "tokens/head", "prompt"};
+}
+
+// "duo*": the notes under the table say why the policy had nothing to choose.
+std::string policy_text(const EvalCase & one, const EvalRow * row) {
+    return one.policy + (row != nullptr && !row->no_choice.empty() ? "*" : "");
 }
 
 // A task, with intervals and its groups.
@@ -69,7 +75,7 @@ TextTable task_table(const EvalTable & table, const std::string & task, int leng
     for (const EvalRow & row : table.rows) {
         if (row.task != task || row.length != length) { continue; }
         const EvalCase & one = table.info.cases[row.index];
-        std::vector<std::string> cells = {one.policy, budget_text(one)};
+        std::vector<std::string> cells = {policy_text(one, &row), budget_text(one)};
         if (grouped) { cells.push_back(row.group.empty() ? "all" : row.group + " " + row.value); }
         for (std::string & cell : number_cells(row, digits_of(table))) { cells.push_back(std::move(cell)); }
         if (per_character) { cells.push_back(row.per_character ? fixed(*row.per_character, digits_of(table)) : kNone); }
@@ -85,21 +91,21 @@ TextTable overview_table(const EvalTable & table, int length) {
     out.header = {"policy", "budget"};
     out.n_left = 2;
     for (const EvalTask & task : table.info.tasks) { out.header.push_back(task.name); }
-    for (const char * name : {"average", "95 %", "to full", "95 %", "tokens/head"}) { out.header.emplace_back(name); }
+    for (const char * name : {"average", "95 %", "to full", "95 %", "p", "tokens/head"}) { out.header.emplace_back(name); }
     for (size_t i = 0; i < table.info.cases.size(); ++i) {
         const EvalCase & one = table.info.cases[i];
-        std::vector<std::string> cells = {one.policy, budget_text(one)};
+        const EvalRow * average = table.find("", length, i);
+        std::vector<std::string> cells = {policy_text(one, average), budget_text(one)};
         bool any = false;
         for (const EvalTask & task : table.info.tasks) {
             const EvalRow * row = table.find(task.name, length, i);
             any = any || row != nullptr;
             cells.push_back(row == nullptr ? kNone : row->score ? fixed(*row->score, digits_of(table)) : "refused");
         }
-        const EvalRow * average = table.find("", length, i);
-        std::vector<std::string> last(5, kNone);
+        std::vector<std::string> last(6, kNone);
         if (average != nullptr) {
             last = number_cells(*average, digits_of(table));
-            last.resize(5);
+            last.resize(6);
         }
         cells.insert(cells.end(), last.begin(), last.end());
         if (any) { out.rows.push_back(std::move(cells)); }
@@ -137,6 +143,18 @@ std::string choices(const EvalTable & table) {
     return text;
 }
 
+// Rows in which the policy had nothing to choose: one line for each length and budget, of all its tasks.
+std::string marks(const EvalTable & table) {
+    const bool several = table.info.tasks.size() > 1;
+    std::string text;
+    for (const EvalRow & row : table.rows) {
+        if (row.no_choice.empty() || !row.group.empty() || row.task.empty() != several) { continue; }
+        const EvalCase & one = table.info.cases[row.index];
+        text += "* " + one.policy + " at " + budget_text(one) + ", " + length_text(row.length) + ": " + row.no_choice + "\n";
+    }
+    return text;
+}
+
 // A long document's perplexity as it goes on: level, where what is kept serves as well as before.
 std::string blocks_text(const EvalTable & table) {
     std::string text;
@@ -165,6 +183,7 @@ std::string notes(const EvalTable & table) {
         }
     }
     text += choices(table);
+    text += marks(table);
     for (const EvalRow & row : table.rows) {
         if (row.n_refused == 0 || row.task.empty() || !row.group.empty()) { continue; }
         const EvalCase & one = table.info.cases[row.index];
@@ -218,11 +237,10 @@ std::string eval_csv(const EvalTable & table) {
 
 TextTable eval_columns(const EvalTable & table) {
     TextTable out;
-    out.header = {"family",        "task",        "context",      "policy",        "budget",
-                  "group",         "value",       "score",        "low",           "high",
-                  "to_full",       "to_full_low", "to_full_high", "per_character", "entries_per_lane",
-                  "prompt_tokens", "kv_bytes",    "samples",      "refused",       "note",
-                  "chosen"};
+    out.header = {
+        "family",        "task",     "context", "policy",      "budget",       "group",     "value",         "score",
+        "low",           "high",     "to_full", "to_full_low", "to_full_high", "to_full_p", "per_character", "entries_per_lane",
+        "prompt_tokens", "kv_bytes", "samples", "refused",     "note",         "chosen"};
     for (const EvalRow & row : table.rows) {
         const EvalCase & one = table.info.cases[row.index];
         const auto if_score = [&row](double value) { return row.score ? fixed(value, 4) : ""; };
@@ -241,13 +259,14 @@ TextTable eval_columns(const EvalTable & table) {
                             number_or_nothing(row.difference),
                             low(row.difference_interval),
                             high(row.difference_interval),
+                            row.p ? p_text(*row.p) : "",
                             number_or_nothing(row.per_character),
                             if_score(row.kept),
                             if_score(row.n_prompt),
                             row.kv_bytes ? fixed(*row.kv_bytes, 0) : "",
                             std::to_string(row.n_samples),
                             std::to_string(row.n_refused),
-                            row.note,
+                            row.note.empty() ? row.no_choice : row.note,
                             row.chosen});
     }
     return out;
@@ -278,6 +297,7 @@ std::string eval_json(const EvalTable & table) {
                 if (row.difference_interval) {
                     line["to_full_interval"] = {row.difference_interval->low, row.difference_interval->high};
                 }
+                line["to_full_p"] = *row.p;
             }
             if (row.per_character) { line["per_character"] = *row.per_character; }
             line["entries_per_lane"] = row.kept;
@@ -289,6 +309,7 @@ std::string eval_json(const EvalTable & table) {
             line["refused"] = row.n_refused;
             line["note"] = row.note;
         }
+        if (!row.no_choice.empty()) { line["no_choice"] = row.no_choice; }
         object["rows"].push_back(std::move(line));
     }
     object["skipped"] = Json::array();

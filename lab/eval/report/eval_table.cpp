@@ -11,6 +11,8 @@
 #include <tuple>
 
 #include "core/text.h"
+#include "policy/policy.h"
+#include "statistics/significance.h"
 
 namespace pith {
 namespace {
@@ -81,6 +83,10 @@ public:
         table_.is_perplexity =
             std::any_of(info.tasks.begin(), info.tasks.end(), [](const EvalTask & t) { return t.is_perplexity; });
         scale_ = table_.is_perplexity ? 1 : 100;
+        for (const EvalCase & one : info.cases) {
+            auto policy = Policy::parse(one.policy);  // `auto` is none
+            policies_.push_back(policy.ok() ? std::optional<Policy>(std::move(*policy)) : std::nullopt);
+        }
         for (const Answer & answer : answers) {
             if (answer.is_left_out()) {
                 EvalSkips & skips = left_out_[{answer.task, answer.length}];
@@ -117,6 +123,12 @@ private:
         return at == cells_.end() ? kNone : at->second;
     }
 
+    // Of a text that was evicted: so many entries a lane stayed.
+    std::string no_choice(size_t index, double kept, double n_prompt) const {
+        if (!policies_[index] || kept >= n_prompt) { return ""; }
+        return policies_[index]->why_no_choice(std::llround(kept));
+    }
+
     template <class Keep>
     EvalRow row_of(const EvalTask & task, int length, size_t index, const Keep & keep) const {
         const Cell & here = cell(task.name, length, index);
@@ -148,6 +160,7 @@ private:
             }
             if (answer->score_per_character) { per_character.push_back(*answer->score_per_character); }
         }
+        row.no_choice = n > 0 ? no_choice(index, row.kept / n, row.n_prompt / n) : "";
         for (const auto & block : blocks) { row.blocks.push_back(std::exp(mean(block))); }
         row.n_refused = static_cast<int>(refused.size());
         row.chosen = join(chosen, ",");
@@ -162,12 +175,15 @@ private:
         row.interval = times(table_.is_perplexity ? resampled(values) : score_interval(values), scale_);
         if (!per_character.empty()) { row.per_character = mean(per_character) * scale_; }
         const std::vector<double> differences = paired(scores, scores_of(cell(task.name, length, 0), keep));
-        if (index > 0 && !differences.empty()) {
-            row.difference = mean(differences) * scale_;
-            row.difference_interval =
-                times(table_.is_perplexity ? resampled(differences) : difference_interval(differences), scale_);
-        }
+        if (index > 0 && !differences.empty()) { add_difference({differences}, row); }
         return row;
+    }
+
+    void add_difference(const std::vector<std::vector<double>> & differences, EvalRow & row) const {
+        const PairedDifference paired = paired_difference(differences, table_.is_perplexity);
+        row.difference = paired.difference;
+        row.difference_interval = paired.interval;
+        row.p = paired.p;
     }
 
     void add_rows(const EvalTask & task, int length, size_t index) {
@@ -252,6 +268,7 @@ private:
             row.n_samples += static_cast<int>(here.size());
             const EvalRow * one = table_.find(task.name, length, index);
             row.n_refused += one->n_refused;
+            if (!one->no_choice.empty()) { row.no_choice = one->no_choice; }
             for (const std::string_view name : split(one->chosen, ',')) {
                 if (!name.empty()) { chosen.emplace(name); }
             }
@@ -268,16 +285,13 @@ private:
         row.score = score.mean * scale_;
         row.interval = times(score.interval, scale_);
         const bool comparable = std::none_of(differences.begin(), differences.end(), [](const auto & d) { return d.empty(); });
-        if (index > 0 && comparable) {
-            const Estimate difference = mean_difference(differences);
-            row.difference = difference.mean * scale_;
-            row.difference_interval = times(difference.interval, scale_);
-        }
+        if (index > 0 && comparable) { add_difference(differences, row); }
         table_.rows.push_back(std::move(row));
     }
 
     EvalTable table_;
     double scale_ = 1;
+    std::vector<std::optional<Policy>> policies_;  // of the cases
     std::map<CellKey, Cell> cells_;
     std::map<std::pair<std::string, int>, EvalSkips> left_out_;
     std::map<std::pair<std::string, int>, std::set<int>> cut_;
@@ -290,12 +304,16 @@ std::string length_text(int length) {
     return length > 0 ? std::to_string(length) + " tokens" : "whole samples";
 }
 
-Estimate mean_difference(const std::vector<std::vector<double>> & tasks) {
-    std::vector<Estimate> parts;
-    for (const std::vector<double> & differences : tasks) {
-        parts.push_back({mean(differences), difference_interval(differences)});
+PairedDifference paired_difference(const std::vector<std::vector<double>> & tasks, bool is_perplexity) {
+    const PairedTest test = paired_test(tasks);
+    const double scale = is_perplexity ? 1 : 100;
+    PairedDifference out{.difference = test.difference * scale, .interval = {}, .p = test.p, .is_exact = test.is_exact};
+    if (!is_perplexity) {
+        out.interval = Interval{std::max(test.interval.low, -1.0) * scale, std::min(test.interval.high, 1.0) * scale};
+    } else if (std::isfinite(test.interval.low)) {
+        out.interval = test.interval;
     }
-    return mean_of(parts);
+    return out;
 }
 
 const EvalRow * EvalTable::find(const std::string & task, int length, size_t index) const {

@@ -3,7 +3,8 @@
 //
 //   score        mean over samples (a sample of several turns: mean over its turns), times 100; perplexity: mean over documents
 //   interval     95 %, of interval.h: within 0 … 100 and never a point; a perplexity's is a bootstrap over documents
-//   difference   to the full cache, over the samples that both answered, with its interval over these pairs
+//   difference   to the full cache, over the samples that both answered, with the interval and p of one paired test
+//                (statistics/significance.h); of an average over the pairs of all tasks, each task a stratum
 //   average      of the tasks' scores, unweighted, where all that fit the length have one; its interval is made of theirs
 // Threads: const-safe.
 #pragma once
@@ -28,7 +29,8 @@ struct EvalRow {
     std::optional<double> score;
     std::optional<Interval> interval;  // a perplexity's: of two documents or more
     std::optional<double> difference;
-    std::optional<Interval> difference_interval;  // a perplexity's: of two pairs or more
+    std::optional<Interval> difference_interval;  // a perplexity's: of six pairs or more
+    std::optional<double> p;                      // two-sided, below 0.05 exactly where that interval leaves out 0
     std::vector<double> blocks;                   // perplexity: of the documents' blocks (Answer::kBlock), geometric means
     std::optional<double> per_character;          // multiple choice: likelihoods divided by characters
     double kept = 0;                              // entries a lane, mean
@@ -36,6 +38,7 @@ struct EvalRow {
     std::optional<double> kv_bytes;               // of KV cache held, mean; nothing where an answer does not say
     std::string chosen;                           // what `auto` became, joined by ','; empty: the policy was named
     std::string note;                             // why samples were refused
+    std::string no_choice;                        // why the policy had nothing to choose (Policy::why_no_choice); empty: it had
 };
 
 struct EvalSkips {
@@ -64,7 +67,13 @@ std::string length_text(int length);
 std::vector<std::pair<int, double>> sample_scores(const std::vector<Answer> & answers, const std::string & task, int length,
                                                   const EvalCase & one);
 
-// Unweighted mean of the tasks' means of differences, and its interval. REQUIRES: no task without any.
-Estimate mean_difference(const std::vector<std::vector<double>> & tasks);
+// The paired test of differences of scores or perplexities, task by task, as tables show it: scores times 100.
+struct PairedDifference {
+    double difference = 0;
+    std::optional<Interval> interval;  // scores: within -100 and 100; perplexities: nothing where so few pairs have no limit
+    double p = 1;
+    bool is_exact = true;
+};
+PairedDifference paired_difference(const std::vector<std::vector<double>> & tasks, bool is_perplexity);
 
 }  // namespace pith

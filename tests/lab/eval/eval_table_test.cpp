@@ -9,6 +9,7 @@
 
 #include "eval/report/compare_runs.h"
 #include "eval/report/eval_report.h"
+#include "eval/report/sample_table.h"
 #include "figures/text_table.h"
 
 namespace pith::eval_table_test {
@@ -103,9 +104,43 @@ TEST(EvalTable, IntervalsHaveAWidthAndStayWithinZeroAndAHundred) {
             EXPECT_GE(row->interval->low, 0) << task << score;
             EXPECT_LE(row->interval->high, 100) << task << score;
             EXPECT_GT(row->interval->high - row->interval->low, 5) << task << score;
-            EXPECT_GT(row->difference_interval->high - row->difference_interval->low, 5) << task << score;
+            EXPECT_EQ(*row->difference_interval, (Interval{0, 0})) << "answers alike, " << task << score;
+            EXPECT_EQ(*row->p, 1) << task << score;
         }
     }
+}
+
+// 100 entries a head of 500 are kept: too few for any of duo's heads to keep more than the others.
+TEST(EvalTable, ARowWhosePolicyHadNothingToChooseIsMarked) {
+    RunInfo info = two_tasks();
+    info.cases = {{"full", ""}, {"duo", "20%"}, {"snapkv", "20%"}};
+    std::vector<Answer> answers;
+    for (int i = 0; i < 4; ++i) {
+        for (const char * policy : {"full", "duo", "snapkv"}) {
+            answers.push_back(make("a", i, policy, 1));
+            answers.push_back(make("b", i, policy, 1));
+        }
+    }
+    const std::string why = "all heads are alike: each has room for 320 entries, and 100 are kept";
+    const EvalTable table = make_eval_table(info, answers);
+    EXPECT_EQ(table.find("a", 512, 1)->no_choice, why);
+    EXPECT_EQ(table.find("", 512, 1)->no_choice, why);
+    EXPECT_EQ(table.find("", 512, 2)->no_choice, "");
+    const std::string text = eval_text(table, false);
+    EXPECT_NE(text.find("duo*"), std::string::npos) << text;
+    EXPECT_EQ(text.find("snapkv*"), std::string::npos) << text;
+    EXPECT_NE(text.find("* duo at 20%, 512 tokens: " + why + "\n"), std::string::npos) << text;
+    EXPECT_NE(eval_csv(table).find(why.substr(0, 20)), std::string::npos);
+    for (Answer & answer : answers) { answer.n_prompt = 100; }  // nothing was evicted
+    EXPECT_EQ(make_eval_table(info, answers).find("a", 512, 1)->no_choice, "");
+}
+
+TEST(EvalTable, TheScoresOfEverySampleAreALineEach) {
+    const std::string csv = sample_csv(two_tasks(), some_answers());
+    EXPECT_EQ(csv.substr(0, csv.find('\n')), "task,context,sample,full,snapkv 20%,h2o 20%");
+    EXPECT_NE(csv.find("\na,512,s2,0.5,0.5,0.25\n"), std::string::npos) << csv;
+    EXPECT_NE(csv.find("\nb,512,s0,1,1,\n"), std::string::npos) << csv;
+    EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 9);
 }
 
 TEST(EvalTable, ASingleSampleHasAWideInterval) {
@@ -216,6 +251,16 @@ TEST(EvalTable, CsvQuotesWhatNeedsIt) {
     EXPECT_EQ(fixed(-1.25, 1), "-1.2");
 }
 
+TEST(EvalTable, WhatIsNotZeroOrNotSignificantDoesNotLookAsIfItWere) {
+    EXPECT_EQ(interval_text(0.02, 3.44, 1), "[0.02, 3.4]");
+    EXPECT_EQ(interval_text(-3, -0.0004, 1), "[-3.0, -0.0004]");
+    EXPECT_EQ(interval_text(0, 0.5, 1), "[0.0, 0.5]");
+    EXPECT_EQ(p_text(0.049999), "0.0499");
+    EXPECT_EQ(p_text(0.0501), "0.0501");
+    EXPECT_EQ(p_text(1), "1.0000");
+    EXPECT_EQ(p_text(0.00002), "2.0e-05");
+}
+
 std::unique_ptr<RunFolder> folder_with(const RunInfo & info, const std::vector<Answer> & answers) {
     auto folder = RunFolder::open("", info);
     EXPECT_TRUE(folder.ok() && (*folder)->append(answers).ok());
@@ -241,7 +286,28 @@ TEST(CompareRuns, PairsSamplesByTheirIds) {
     EXPECT_EQ(row("b", "snapkv").p, 1) << "one discordant pair says nothing";
     EXPECT_EQ(row("a", "snapkv").difference, 0);
     EXPECT_NEAR(row("", "snapkv").difference, 12.5, 1e-9);
-    EXPECT_EQ(row("", "snapkv").test, "permutation");
+    EXPECT_TRUE(row("", "snapkv").is_exact);
+    EXPECT_EQ(row("", "snapkv").n_samples, 8);
+}
+
+// As a study asks: named pairs, overall, in one table that Holm's adjustment is over.
+TEST(CompareRuns, HoldsNamedPairsAgainstEachOtherOverAllTasks) {
+    const auto pairs = parse_pairs("snapkv<full,h2o<full,snapkv<snapkv");
+    ASSERT_EQ(pairs.size(), 3U);
+    EXPECT_EQ(pairs[1].first, "h2o");
+    EXPECT_EQ(pairs[1].second, "full");
+    const auto folder = folder_with(two_tasks(), some_answers());
+    const auto comparison = compare_runs(*folder, *folder, {.policies = pairs, .overall = true});
+    ASSERT_TRUE(comparison.ok()) << comparison.status().message();
+    ASSERT_EQ(comparison->rows.size(), 2U) << "h2o has not answered all tasks";
+    EXPECT_EQ(comparison->rows[0].first.policy, "snapkv");
+    EXPECT_EQ(comparison->rows[0].second.policy, "full");
+    EXPECT_NEAR(comparison->rows[0].difference, (37.5 + 75) / 2, 1e-9);
+    EXPECT_EQ(comparison->rows[1].difference, 0);
+    EXPECT_NEAR(comparison->rows[0].p_holm, 2 * comparison->rows[0].p, 1e-12);
+    const auto alone = compare_runs(*folder, *folder, {.policies = pairs, .tasks = {"b"}, .overall = true});
+    ASSERT_TRUE(alone.ok());
+    EXPECT_EQ(alone->rows[0].task, "b") << "of a single task its own row";
 }
 
 TEST(CompareRuns, HoldsOnePolicyAgainstAnother) {
@@ -253,13 +319,13 @@ TEST(CompareRuns, HoldsOnePolicyAgainstAnother) {
         answers.push_back(make("a", i, "h2o", i == 0 ? 1 : 0));
     }
     const auto folder = folder_with(info, answers);
-    const auto comparison = compare_runs(*folder, *folder, {"h2o", "snapkv"});
+    const auto comparison = compare_runs(*folder, *folder, {.policies = {{"h2o", "snapkv"}}});
     ASSERT_TRUE(comparison.ok());
     ASSERT_EQ(comparison->rows.size(), 1U);
     EXPECT_NEAR(comparison->rows[0].difference, 90, 1e-9);
     EXPECT_NEAR(comparison->rows[0].p, 2.0 / 512, 1e-9);
-    EXPECT_EQ(comparison->rows[0].test, "McNemar");
-    EXPECT_EQ(compare_runs(*folder, *folder, {"tova", "snapkv"}).status().code(), ErrorCode::kInvalidArgument);
+    EXPECT_GT(comparison->rows[0].interval->low, 0);
+    EXPECT_EQ(compare_runs(*folder, *folder, {.policies = {{"tova", "snapkv"}}}).status().code(), ErrorCode::kInvalidArgument);
 }
 
 }  // namespace
