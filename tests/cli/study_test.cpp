@@ -121,7 +121,10 @@ TEST_F(Study, PutsThePapersNumbersBesideItsOwn) {
     ASSERT_EQ(ran.exit_code, 0) << ran.err;
     const Json out = Json::parse(ran.out);
     EXPECT_EQ(out["part"], "perplexity");
-    EXPECT_EQ(out["table"]["rows"].size(), 10U) << "the full cache and nine policies";
+    EXPECT_EQ(out["table"]["rows"].size(), 13U) << "the full cache and twelve policies";
+    ASSERT_EQ(out["pairs"].size(), 8U) << "each of two refiners over each of four policies";
+    EXPECT_EQ(out["pairs"][0]["second"]["policy"], "h2o:recent=half+caote");
+    EXPECT_EQ(out["pairs"][0]["p"], 1) << "one text can show nothing";
     bool found = false;
     for (const Json & table : out["paper"]) {
         for (const Json & row : table["rows"]) {
@@ -131,7 +134,9 @@ TEST_F(Study, PutsThePapersNumbersBesideItsOwn) {
         }
     }
     EXPECT_TRUE(found);
-    EXPECT_TRUE(std::filesystem::exists(path("run/perplexity/table.csv")));
+    for (const char * file : {"table.csv", "samples.csv", "pairs.csv"}) {
+        EXPECT_TRUE(std::filesystem::exists(path("run/perplexity/") + file)) << file;
+    }
 }
 
 TEST_F(Study, PassesOverWhatTheModelOrTheDataCannotServe) {
@@ -139,6 +144,7 @@ TEST_F(Study, PassesOverWhatTheModelOrTheDataCannotServe) {
     EXPECT_EQ(ran.exit_code, 0) << ran.err;
     EXPECT_NE(ran.err.find("--context 64000 passed over: the model takes 4096 tokens"), std::string::npos) << ran.err;
     EXPECT_NE(ran.out.find("niah_multiquery"), std::string::npos) << ran.out;
+    EXPECT_NE(ran.out.find("streaming 64 / laprox 64"), std::string::npos) << ran.out;
     const Outcome none = study({"laprox", "--part", "niah", "--context", "64000"});
     EXPECT_EQ(none.exit_code, 0) << none.err;
     EXPECT_NE(none.err.find("takes none of its lengths"), std::string::npos) << none.err;

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "common/options/options.h"
 #include "core/text.h"
 #include "engine/probe/policy_cases.h"
+#include "eval/report/compare_runs.h"
 #include "eval/report/eval_report.h"
 #include "eval/studies/comparison.h"
 #include "eval/studies/studies.h"
@@ -103,6 +105,9 @@ private:
             if (plan.runs.size() > 1 && !flags.json) { std::printf("chunks of %d\n", flags.chunk); }
             PITH_RETURN_IF_ERROR(report_eval(flags, folder, true));
         }
+        std::optional<Comparison> pairs;
+        PITH_ASSIGN_OR_RETURN(pairs, compare_pairs(part, folder));
+        if (pairs && !flags.json && !flags.csv && !flags.svg) { print_pairs(*pairs, flags.markdown); }
         if (!flags_.paper) { return {}; }
         const EvalTable table = make_eval_table(folder.info(), folder.answers());
         const ComparedRun run{plan.stands_in ? nullptr : &table, tasks_of_part(part)};
@@ -112,12 +117,30 @@ private:
             Json object = {{"study", study_.name}, {"part", part.name}, {"chunk", flags.chunk}};
             object["table"] = Json::parse(eval_json(table));
             object["paper"] = Json::parse(comparison_json(rows));
+            if (pairs) { object["pairs"] = Json::parse(compare_json(*pairs))["rows"]; }
             print_json(object);
             return {};
         }
         print_comparison(rows, plan.stands_in ? "RULER stands in for the paper's data: nothing of it compares" : "",
                          run.table != nullptr);
         return {};
+    }
+
+    // What the paper says of its policies, tested on the same samples; nothing where it says nothing, or none of them ran. Kept
+    // beside the answers.
+    Result<std::optional<Comparison>> compare_pairs(const StudyPart & part, const RunFolder & folder) const {
+        const std::string wanted = with_cake_preset_in_pairs(part.pairs, cake_preset_of(model_.info));
+        if (wanted.empty()) { return std::optional<Comparison>(); }
+        auto compared = compare_runs(folder, folder, {.policies = parse_pairs(wanted), .overall = true});
+        if (!compared.ok()) { return std::optional<Comparison>(); }
+        if (!folder.path().empty()) { PITH_RETURN_IF_ERROR(write_file(folder.path() + "/pairs.csv", compare_csv(*compared))); }
+        return std::optional<Comparison>(std::move(*compared));
+    }
+
+    static void print_pairs(const Comparison & pairs, bool markdown) {
+        std::puts("\nThe paper's claims (the second is the better one), on the same samples:");
+        if (markdown) { std::puts(""); }
+        std::fputs(compare_text(pairs, markdown).c_str(), stdout);
     }
 
     static void print_comparison(const std::vector<PaperComparison> & rows, const std::string & note, bool with_run) {

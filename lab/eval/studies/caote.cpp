@@ -4,11 +4,18 @@
 namespace pith {
 namespace {
 
+// H2O as its authors have it, half of the budget recent and sums over all queries; and as the paper writes it: the sum over
+// the block's rows, nothing recent protected.
 constexpr std::string_view kPolicies =
-    "h2o:recent=half,h2o:recent=half+caote,h2o:recent=half+fastcaote,tova,tova+caote,tova+fastcaote,snapkv,snapkv+caote,"
-    "snapkv+fastcaote";
+    "h2o:recent=half,h2o:recent=half+caote,h2o:recent=half+fastcaote,h2o:observe=128:recent=0,h2o:observe=128:recent=0+caote,"
+    "h2o:observe=128:recent=0+fastcaote,tova,tova+caote,tova+fastcaote,snapkv,snapkv+caote,snapkv+fastcaote";
+constexpr std::string_view kPairs =
+    "h2o:recent=half<h2o:recent=half+caote,h2o:recent=half<h2o:recent=half+fastcaote,"
+    "h2o:observe=128:recent=0<h2o:observe=128:recent=0+caote,h2o:observe=128:recent=0<h2o:observe=128:recent=0+fastcaote,"
+    "tova<tova+caote,tova<tova+fastcaote,snapkv<snapkv+caote,snapkv<snapkv+fastcaote";
 constexpr std::string_view kPoliciesAndSinks =
-    "streaming,h2o:recent=half,h2o:recent=half+caote,h2o:recent=half+fastcaote,tova,tova+caote,tova+fastcaote,snapkv,"
+    "streaming,h2o:recent=half,h2o:recent=half+caote,h2o:recent=half+fastcaote,h2o:observe=128:recent=0,"
+    "h2o:observe=128:recent=0+caote,h2o:observe=128:recent=0+fastcaote,tova,tova+caote,tova+fastcaote,snapkv,"
     "snapkv+caote,snapkv+fastcaote";
 // Entries judged each by itself, and chosen together.
 constexpr std::string_view kAloneAndJointly =
@@ -26,59 +33,66 @@ constexpr StudyPart kParts[] = {
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = kPolicies,
+     .pairs = kPairs,
      .question_aware = true,
      .chunked = true,
      .evict_every = 1,
      .needs_data = true,
      .stand_in = true,
      .paper = {.budgets = "2048,4096", .chunks = "128"},
-     .reference = {.lengths = "1024", .budgets = "256,512", .chunks = "64", .n_samples = 25}},
+     .reference = {.lengths = "1024", .budgets = "256,512", .chunks = "128", .n_samples = 25}},
     {.name = "longbench-large",
      .table = "Tables 10 and 11: LongBench, larger budgets",
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = kPoliciesAndSinks,
+     .pairs = kPairs,
      .question_aware = true,
      .chunked = true,
      .evict_every = 1,
      .needs_data = true,
      .stand_in = true,
      .paper = {.budgets = "6144,8192", .chunks = "128"},
-     .reference = {.lengths = "1024", .budgets = "640,768", .chunks = "64", .n_samples = 10}},
+     .reference = {.lengths = "1024", .budgets = "640,768", .chunks = "128", .n_samples = 10}},
     {.name = "perplexity",
      .table = "Tables 4 and 12: perplexity, difference to the full cache",
      .family = "perplexity",
      .policies = kPolicies,
+     .pairs = kPairs,
      .chunked = true,
      .paper = {.lengths = "16384", .budgets = "2048,4096,6144,8192", .chunks = "128", .n_samples = 10},
-     .reference = {.lengths = "2048", .budgets = "256,512,1024", .chunks = "64", .n_samples = 25}},
+     .reference = {.lengths = "2048", .budgets = "256,512,1024", .chunks = "128", .n_samples = 25}},
     {.name = "needle",
      .table = "Tables 5 and 13, Figure 2: needle in a haystack",
      .family = "needle",
      .policies = kPolicies,
+     .pairs = kPairs,
      .question_aware = true,
      .chunked = true,
      .evict_every = 1,
      .paper = {.lengths = "8192,16384,32768", .budgets = "2048,4096,6144,8192", .chunks = "128"},
-     .reference = {.lengths = "1024,2048", .budgets = "256,512", .chunks = "64", .n_samples = 10}},
+     .reference = {.lengths = "1024,2048", .budgets = "256,512", .chunks = "128", .n_samples = 10}},
     {.name = "formula",
      .table = "Equation (7): the norm squared, as printed, beside the exact error of (6)",
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = "h2o:recent=half+caote,h2o:recent=half+caote:squared=true,tova+caote,tova+caote:squared=true,snapkv+caote,"
                  "snapkv+caote:squared=true",
+     .pairs = "h2o:recent=half+caote<h2o:recent=half+caote:squared=true,tova+caote<tova+caote:squared=true,snapkv+caote<snapkv+"
+              "caote:squared=true",
      .question_aware = true,
      .chunked = true,
      .evict_every = 1,
      .needs_data = true,
      .stand_in = true,
      .paper = {.budgets = "2048", .chunks = "128"},
-     .reference = {.lengths = "1024", .budgets = "256", .chunks = "64", .n_samples = 25}},
+     .reference = {.lengths = "1024", .budgets = "256", .chunks = "128", .n_samples = 25}},
     {.name = "blocks",
      .table = "Appendices B and G: block sizes, and entries chosen jointly",
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = kAloneAndJointly,
+     .pairs = "h2o:recent=half+caote<h2o:recent=half+joint,tova+caote<tova+joint,snapkv+caote<snapkv+joint",
      .question_aware = true,
      .chunked = true,
      .evict_every = 1,
@@ -90,6 +104,7 @@ constexpr StudyPart kParts[] = {
      .table = "Appendices B and G: the same by perplexity",
      .family = "perplexity",
      .policies = kAloneTogetherAndJointly,
+     .pairs = "h2o:recent=half+caote<h2o:recent=half+joint,tova+caote<tova+joint,snapkv+caote<snapkv+joint",
      .chunked = true,
      .paper = {.lengths = "16384", .budgets = "2048", .chunks = "16,64,128,512", .n_samples = 10},
      .reference = {.lengths = "2048", .budgets = "128,256,512", .chunks = "16,64,128,512", .n_samples = 25}},
@@ -100,7 +115,7 @@ constexpr StudyPart kParts[] = {
      .chunked = true,
      .evict_every = 1,
      .paper = {.lengths = "4096,8192,32768", .budgets = "2048", .chunks = "128"},
-     .reference = {.lengths = "512,1024,2048", .budgets = "256", .chunks = "64"}},
+     .reference = {.lengths = "512,1024,2048", .budgets = "256", .chunks = "128"}},
 };
 
 constexpr PaperItem kItems[] = {

@@ -9,6 +9,10 @@ namespace {
 constexpr std::string_view kPolicies =
     "streaming,snapkv:pool=avg7,snapkv:pool=avg7+ada,snapkv:pool=avg7+critical,cake:pool=avg7,laprox";
 constexpr std::string_view kStrongest = "snapkv:pool=avg7+ada,snapkv:pool=avg7+critical,laprox";
+constexpr std::string_view kPairs =
+    "streaming<laprox,snapkv:pool=avg7<laprox,snapkv:pool=avg7+ada<laprox,snapkv:pool=avg7+critical<laprox,"
+    "cake:pool=avg7<laprox";
+constexpr std::string_view kStrongestPairs = "snapkv:pool=avg7+ada<laprox,snapkv:pool=avg7+critical<laprox";
 
 constexpr StudyPart kParts[] = {
     {.name = "longbench",
@@ -16,6 +20,7 @@ constexpr StudyPart kParts[] = {
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = kPolicies,
+     .pairs = kPairs,
      .question_aware = true,
      .needs_data = true,
      .stand_in = true,
@@ -26,6 +31,7 @@ constexpr StudyPart kParts[] = {
      .family = "ruler",
      .tasks = "niah_single_2,niah_multikey_1,niah_multiquery",
      .policies = kPolicies,
+     .pairs = kPairs,
      .question_aware = true,
      .paper = {.lengths = "32768", .budgets = "256,512,1024,2048", .n_samples = 100},
      .reference = {.lengths = "2048", .budgets = "64,128,256", .n_samples = 25}},
@@ -34,6 +40,7 @@ constexpr StudyPart kParts[] = {
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = "matprod:value=none,matprod:value=v,matprod",
+     .pairs = "matprod:value=none<matprod,matprod:value=v<matprod",
      .question_aware = true,
      .needs_data = true,
      .stand_in = true,
@@ -44,6 +51,7 @@ constexpr StudyPart kParts[] = {
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = "matprod,laprox:flatten=head,laprox:normalise=off,laprox",
+     .pairs = "matprod<laprox,laprox:flatten=head<laprox,laprox:normalise=off<laprox",
      .question_aware = true,
      .needs_data = true,
      .stand_in = true,
@@ -54,6 +62,7 @@ constexpr StudyPart kParts[] = {
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = "matprod:value=none,matprod:value=none+global,matprod,laprox",
+     .pairs = "matprod:value=none<laprox,matprod:value=none+global<laprox,matprod<laprox",
      .question_aware = true,
      .needs_data = true,
      .stand_in = true,
@@ -74,6 +83,7 @@ constexpr StudyPart kParts[] = {
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = "laprox,laprox:group=product,laprox:group=exact",
+     .pairs = "laprox:group=product<laprox,laprox:group=exact<laprox",
      .question_aware = true,
      .needs_data = true,
      .stand_in = true,
@@ -85,6 +95,7 @@ constexpr StudyPart kParts[] = {
      .tasks = "passkey,number_string,kv_retrieval,longbook_sum_eng,longbook_choice_eng,longbook_qa_eng,longdialogue_qa_eng,"
               "code_debug,code_run,math_find",
      .policies = kStrongest,
+     .pairs = kStrongestPairs,
      .question_aware = true,
      .needs_data = true,
      .paper = {.budgets = "1024", .n_samples = 100},
@@ -94,6 +105,7 @@ constexpr StudyPart kParts[] = {
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = kStrongest,
+     .pairs = kStrongestPairs,
      .needs_data = true,
      .stand_in = true,
      .paper = {.budgets = "20%"},
@@ -102,6 +114,7 @@ constexpr StudyPart kParts[] = {
      .table = "Tables 10 and 12: RULER, the question unknown",
      .family = "ruler",
      .policies = kStrongest,
+     .pairs = kStrongestPairs,
      .paper = {.lengths = "32768", .budgets = "20%", .n_samples = 100},
      .reference = {.lengths = "2048", .budgets = "20%", .n_samples = 25}},
     {.name = "efficiency",

@@ -4,7 +4,11 @@
 namespace pith {
 namespace {
 
-constexpr std::string_view kPolicies = "streaming,h2o:recent=half,headkv:window=8,snapkv,pyramidkv,cake,score";
+constexpr std::string_view kPolicies = "streaming,h2o:recent=half,headkv,snapkv,pyramidkv,cake,score,score:start=zero";
+// score:start=zero: (7)'s memory of earlier layers begins at 0, which the paper leaves open.
+constexpr std::string_view kPairs =
+    "streaming<score,h2o:recent=half<score,headkv<score,snapkv<score,pyramidkv<score,cake<score,snapkv<score:start=zero,"
+    "score<score:start=zero";
 
 // Question-aware throughout; budgets of so many entries a lane.
 constexpr StudyPart kParts[] = {
@@ -13,6 +17,7 @@ constexpr StudyPart kParts[] = {
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = kPolicies,
+     .pairs = kPairs,
      .question_aware = true,
      .needs_data = true,
      .stand_in = true,
@@ -23,6 +28,7 @@ constexpr StudyPart kParts[] = {
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = kPolicies,
+     .pairs = kPairs,
      .question_aware = true,
      .needs_data = true,
      .stand_in = true,
@@ -32,7 +38,8 @@ constexpr StudyPart kParts[] = {
      .table = "Table 2: LongBench v2",
      .family = "longbench-v2",
      .tasks = "all",
-     .policies = "cake,headkv:window=8,score",
+     .policies = "cake,headkv,score",
+     .pairs = "cake<score,headkv<score",
      .question_aware = true,
      .needs_data = true,
      .paper = {.budgets = "128,1024"},
@@ -41,7 +48,8 @@ constexpr StudyPart kParts[] = {
      .table = "Table 5: k of 200 and 400, LongBench v2",
      .family = "longbench-v2",
      .tasks = "all",
-     .policies = "cake,headkv:window=8,score,score:k=400",
+     .policies = "cake,headkv,score,score:k=400",
+     .pairs = "cake<score,headkv<score,score<score:k=400",
      .question_aware = true,
      .needs_data = true,
      .stand_in = true,
@@ -51,7 +59,8 @@ constexpr StudyPart kParts[] = {
      .table = "Table 3: reasoning in a haystack",
      .family = "babilong",
      .tasks = "all",
-     .policies = "snapkv,pyramidkv,headkv:window=8,cake,score",
+     .policies = "snapkv,pyramidkv,headkv,cake,score",
+     .pairs = "snapkv<score,pyramidkv<score,headkv<score,cake<score",
      .question_aware = true,
      .needs_data = true,
      .paper = {.budgets = "128"},
@@ -61,6 +70,7 @@ constexpr StudyPart kParts[] = {
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = "score,score:distance=pearson,score:distance=jsd,score:distance=bc,score:distance=l2",
+     .pairs = "score:distance=pearson<score,score:distance=jsd<score,score:distance=bc<score,score:distance=l2<score",
      .question_aware = true,
      .needs_data = true,
      .stand_in = true,
@@ -71,6 +81,7 @@ constexpr StudyPart kParts[] = {
      .family = "longbench",
      .tasks = kLongBenchTasks,
      .policies = "score:k=65536,score:sample=random,score:sample=topk,score",
+     .pairs = "score:k=65536<score,score:sample=random<score,score:sample=topk<score",
      .question_aware = true,
      .needs_data = true,
      .stand_in = true,
@@ -113,6 +124,7 @@ constexpr StudyPart kParts[] = {
      .family = "needlebench",
      .tasks = "single_retrieval",
      .policies = kPolicies,
+     .pairs = kPairs,
      .question_aware = true,
      .paper = {.lengths = "8192,32768", .budgets = "128"},
      .reference = {.lengths = "2048", .budgets = "128", .n_samples = 11}},
@@ -122,6 +134,7 @@ constexpr StudyPart kParts[] = {
      .tasks = "passkey,number_string,code_debug,code_run,math_find,longbook_sum_eng,longbook_qa_eng,longbook_choice_eng,"
               "longbook_qa_chn,longdialogue_qa_eng",
      .policies = kPolicies,
+     .pairs = kPairs,
      .question_aware = true,
      .needs_data = true,
      .paper = {.budgets = "128,1024"},
@@ -129,7 +142,7 @@ constexpr StudyPart kParts[] = {
     {.name = "efficiency",
      .table = "Figure 7: first token, decode and memory",
      .kind = StudyKind::kEfficiency,
-     .policies = "snapkv,pyramidkv,headkv:window=8,cake,score",
+     .policies = "snapkv,pyramidkv,headkv,cake,score",
      .paper = {.lengths = "4096,8192,16384,32768", .budgets = "128"},
      .reference = {.lengths = "512,1024,2048", .budgets = "128"}},
 };

@@ -65,6 +65,18 @@ std::string with_cake_preset(std::string_view policies, std::string_view preset)
     return out;
 }
 
+std::string with_cake_preset_in_pairs(std::string_view pairs, std::string_view preset) {
+    std::string out;
+    for (const std::string_view pair : list_of(pairs)) {
+        std::string both;
+        for (const std::string_view policy : split(pair, '<')) {
+            both += (both.empty() ? "" : "<") + with_cake_preset(policy, preset);
+        }
+        out += (out.empty() ? "" : ",") + both;
+    }
+    return out;
+}
+
 std::string without_cake_preset(std::string_view policy) {
     const size_t begin = policy.find(kPreset);
     if (begin == std::string_view::npos) { return std::string(policy); }

@@ -36,6 +36,7 @@ struct StudyPart {
     std::string_view family = {};
     std::string_view tasks = {};  // "all": every one; empty: those that need no file, and those whose file is there
     std::string_view policies = {};
+    std::string_view pairs = {};  // "snapkv<criticalkv,…": by the paper the second is better; tested on the same samples
     bool question_aware = false;
     bool chunked = false;
     int evict_every = 0;  // tokens of question and answer between evictions; 0: none there
@@ -73,6 +74,8 @@ std::vector<std::string_view> list_of(std::string_view text);
 std::string_view cake_preset_of(const ModelInfo & model);
 // Every policy of the list that CAKE's allocator divides for takes the preset; an empty one changes nothing.
 std::string with_cake_preset(std::string_view policies, std::string_view preset);
+// The same on both sides of every pair of StudyPart::pairs.
+std::string with_cake_preset_in_pairs(std::string_view pairs, std::string_view preset);
 // The policy as a study names it: without the preset.
 std::string without_cake_preset(std::string_view policy);
 
