@@ -54,7 +54,9 @@ public:
         out_.layer_numbers = std::move(numbers);
     }
 
-    Result<Inspection> run(std::span<const int32_t> tokens, const ProfileNeeds & profile) {
+    Result<Inspection> run(std::span<const int32_t> prompt, const ProfileNeeds & profile) {
+        const auto tokens = prompt.first(prompt.size() - static_cast<size_t>(options_.n_later));
+        later_ = prompt.subspan(tokens.size());
         RunHooks hooks;
         hooks.cancel = options_.cancel;
         double loss = 0;
@@ -68,12 +70,13 @@ public:
         out_.tokens.assign(tokens.begin(), tokens.end());
         out_.n_tokens = session_.n_tokens();
         if (tokens.size() > 1) { out_.perplexity = std::exp(loss / static_cast<double>(tokens.size() - 1)); }
-        out_.next_token = likeliest_token(session_.logits());
         PITH_RETURN_IF_ERROR(summarise_attention());
         PITH_RETURN_IF_ERROR(summarise_profiles(profile));
         for (const PolicyChoice & choice : options_.policies) { PITH_RETURN_IF_ERROR(score(choice)); }
 
         PITH_ASSIGN_OR_RETURN(const auto full, session_.snapshot());
+        PITH_RETURN_IF_ERROR(read_later());
+        out_.next_token = likeliest_token(session_.logits());
         PITH_ASSIGN_OR_RETURN(full_, step());
         PITH_RETURN_IF_ERROR(session_.restore(full));
         const int n_total = static_cast<int>(options_.policies.size() * options_.budgets.size());
@@ -219,6 +222,11 @@ private:
         return {};
     }
 
+    Status read_later() {
+        for (const int32_t token : later_) { PITH_RETURN_IF_ERROR(session_.append(token)); }
+        return {};
+    }
+
     // Feeds the next token and keeps what the layers made of it.
     Result<Step> step() {
         Step out;
@@ -253,6 +261,7 @@ private:
             }
             one.kept.push_back(std::move(kept));
         }
+        PITH_RETURN_IF_ERROR(read_later());
         PITH_ASSIGN_OR_RETURN(const Step evicted, step());
         for (int layer = 0; layer < out_.shape.n_layers; ++layer) {
             PITH_RETURN_IF_ERROR(compare_layer(layer, evicted, one));
@@ -357,6 +366,7 @@ private:
         return spearman(of_a, of_b);
     }
 
+    std::span<const int32_t> later_;
     Session & session_;
     const InspectOptions & options_;
     PolicyProbe look_;
@@ -374,6 +384,10 @@ private:
 Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens, const InspectOptions & options) {
     if (options.policies.empty() || options.budgets.empty()) {
         return {ErrorCode::kInvalidArgument, "inspection: give at least one policy and one budget"};
+    }
+    if (options.n_later < 0 || (options.n_later > 0 && static_cast<size_t>(options.n_later) >= tokens.size())) {
+        return {ErrorCode::kInvalidArgument, "inspection: " + std::to_string(options.n_later) + " tokens to read later, of " +
+                                                 std::to_string(tokens.size()) + ": something must stand in front of them"};
     }
     for (const PolicyChoice & choice : options.policies) {
         PITH_ASSIGN_OR_RETURN(const Policy policy, named_policy(choice));

@@ -1,7 +1,8 @@
 // inspect.h - what policies keep of one text, and what that changes at the first decoded token. Stage: inspect.
 //
 // One prefill over the full cache; then for each policy and budget its eviction, as a one-shot prefill makes it, and the same
-// next token fed to both caches. All differences are those of that token, errors of the layers below included.
+// next token fed to both caches. All differences are those of that token, errors of the layers below included. n_later: the
+// prompt's last tokens, its question, are read behind the eviction, and seen by no policy (context-only).
 //   perturbation   |(o_g - ô_g)·W_O^g|₁ of a head's attention output o (CriticalKV, section 3), ô over what is left
 //   cosine         between a layer's attention outputs after the output projection (LaProx, Figure 4)
 //   hidden error   |h - ĥ|₂ / |h|₂ of the hidden state after a layer
@@ -47,6 +48,7 @@ struct InspectOptions {
     std::shared_ptr<const HeadImportance> heads;  // as SessionOptions
     std::string heads_file;
     std::string distance_by = "cos";                        // D, IR, TD, HD: cos, pearson, bc, jsd or l2, as `novelty` has them
+    int n_later = 0;                                        // below the prompt's length
     bool keep_scores = false;                               // Inspection::scores: two numbers for each policy, lane and token
     std::function<void(int n_done, int n_total)> progress;  // cases
     const std::atomic<bool> * cancel = nullptr;
@@ -117,8 +119,8 @@ struct Inspection {
     std::vector<int> layer_numbers;  // [layer]: which of the model's layers it is, ascending
     int n_model_layers = 0;
     KvType type_k = KvType::kF32, type_v = KvType::kF32;
-    std::vector<int32_t> tokens;     // the prompt
-    int64_t n_tokens = 0;            // of the prompt
+    std::vector<int32_t> tokens;     // the prompt, without what is read later
+    int64_t n_tokens = 0;            // of them
     double perplexity = 0;           // of the prompt, with the full cache; 0 for a single token
     int32_t next_token = 0;          // the one that was fed: the full cache's choice
     std::vector<HeadSummary> heads;  // [layer · H]
@@ -133,7 +135,8 @@ struct Inspection {
     int number_of(int layer) const { return layer_numbers[static_cast<size_t>(layer)]; }
 };
 
-// Errors: kInvalidArgument (nothing to inspect, a policy that evicts nothing), those of sessions and policies.
+// Errors: kInvalidArgument (nothing to inspect, nothing in front of n_later, a policy that evicts nothing), those of sessions
+// and policies.
 Result<Inspection> inspect(const Model & model, std::span<const int32_t> tokens, const InspectOptions & options);
 
 // Entries that each lane keeps [layer · K]: counted in `kept`, or kept_mean where there are no positions.

@@ -297,6 +297,12 @@ TEST_F(InspectCommand, MeansOverTextsHaveTheirDeviationsInEveryFile) {
     }
     expect_error(inspect({"--distance", "euclid"}), 2, {"--distance is 'euclid'", "jsd"});
     expect_error(inspect({"--texts", "0"}), 2, {"--texts (--samples) is 0"});
+    const Json known = Json::parse(inspect({"--policy", "snapkv", "--budget", "64", "--json"}).out);
+    const Json later = Json::parse(inspect({"--policy", "snapkv", "--budget", "64", "--question-later", "--json"}).out);
+    EXPECT_LT(later["n_tokens"].get<int>(), known["n_tokens"].get<int>()) << "policies see the text alone";
+    expect_error(inspect({"-p", "Who?", "-f", "-", "--question-later", "--attention", "0:0", "-o", folder_.file("maps")}), 2,
+                 {"--question-later"});
+    expect_error(inspect({"--token-ids", "ids.txt", "--question-later"}), 2, {"where the question begins"});
 }
 
 // The samples that `pith eval` writes, and a data set's texts: one look each is the mean of one.

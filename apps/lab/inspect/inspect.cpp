@@ -124,6 +124,10 @@ Status check_flags(const InspectFlags & flags) {
             ErrorCode::kInvalidArgument,
             "--gate without --policy shows what the gates keep, whatever the budget: leave out --budget, or add --policy gate"};
     }
+    if (flags.input.question_later && (flags.wants_gates() || flags.wants_attention())) {
+        return {ErrorCode::kInvalidArgument,
+                "--question-later is about what policies keep: leave it out with --attention, and with --gate add --policy"};
+    }
     if (flags.attention_layer && !flags.wants_gates()) {
         return {ErrorCode::kInvalidArgument, "--gate-attention looks at gates: give --gate FILE, and no --policy"};
     }
@@ -297,8 +301,9 @@ int inspect_policies_command(const InspectFlags & flags, const Model & model, co
             const double n_texts = static_cast<double>(inspections.size()) + static_cast<double>(n_done) / n_total;
             line.show_fraction(n_texts / static_cast<double>(texts->tokens.size()));
         };
-        for (const auto & tokens : texts->tokens) {
-            auto one = inspect(model, tokens, options);
+        for (size_t i = 0; i < texts->tokens.size(); ++i) {
+            options.n_later = texts->n_later[i];
+            auto one = inspect(model, texts->tokens[i], options);
             status = one.status();
             if (!status.ok()) { break; }
             if (flags.input.wants_means()) {

@@ -23,8 +23,15 @@ Result<std::vector<int32_t>> read_ids(const std::string & path, const Tokenizer 
     return ids;
 }
 
+void add_text(std::vector<int32_t> context, const std::vector<int32_t> & question, const InspectInput & input,
+              InspectTexts & texts) {
+    context.insert(context.end(), question.begin(), question.end());
+    texts.tokens.push_back(std::move(context));
+    texts.n_later.push_back(input.question_later ? static_cast<int>(question.size()) : 0);
+}
+
 // The text of -f and the question of -p, or the prompt of -p alone.
-Result<std::vector<int32_t>> read_own_text(const InspectInput & input, const Tokenizer & tokenizer) {
+Result<Prompt> read_own_text(const InspectInput & input, const Tokenizer & tokenizer) {
     PromptRequest request;
     if (!input.file.empty()) {
         PITH_ASSIGN_OR_RETURN(request.context, read_text(input.file));
@@ -32,8 +39,7 @@ Result<std::vector<int32_t>> read_own_text(const InspectInput & input, const Tok
     }
     request.questions = {input.prompt};
     request.use_template = !input.raw && tokenizer.has_chat_template();
-    PITH_ASSIGN_OR_RETURN(const Prompt prompt, build_prompt(tokenizer, request));
-    return prompt.whole(0);
+    return build_prompt(tokenizer, request);
 }
 
 // A fact hidden in the built-in text of this index, asked for; or why it does not fit.
@@ -53,7 +59,7 @@ Status add_built_in_text(const InspectInput & input, const Tokenizer & tokenizer
     request.questions = {made.task.question + made.task.answer_prefix};
     request.use_template = false;
     PITH_ASSIGN_OR_RETURN(const Prompt prompt, build_prompt(tokenizer, request));
-    texts.tokens.push_back(prompt.whole(0));
+    add_text(prompt.context, prompt.questions.front(), input, texts);
     return {};
 }
 
@@ -62,7 +68,10 @@ Status add_sample(const InspectInput & input, const Model & model, const Tokeniz
     PromptRules rules;
     rules.chat = (one.task == nullptr ? !one.sample.turns.front().question.empty() : one.task->rules().chat) && !input.raw &&
                  tokenizer.has_chat_template();
-    if (one.task != nullptr) { rules.too_long = one.task->rules().too_long; }
+    if (one.task != nullptr) {
+        rules.too_long = one.task->rules().too_long;
+        rules.prefix_asked = one.task->rules().prefix_asked && !input.raw;
+    }
     rules.n_ctx = input.n_tokens.value_or(model.info().n_ctx_train);
     PITH_ASSIGN_OR_RETURN(const SampleTokens tokens, tokenise_sample(tokenizer, one.sample, rules));
     if (!tokens.too_long.empty()) {
@@ -73,11 +82,10 @@ Status add_sample(const InspectInput & input, const Model & model, const Tokeniz
                                                    "--tokens"));
         return {};
     }
-    std::vector<int32_t> all = tokens.context;
-    const TurnTokens & turn = tokens.turns.front();
-    all.insert(all.end(), turn.question.begin(), turn.question.end());
-    all.insert(all.end(), turn.prefix.begin(), turn.prefix.end());
-    texts.tokens.push_back(std::move(all));
+    std::vector<int32_t> asked = tokens.turns.front().question;
+    const std::vector<int32_t> & prefix = tokens.turns.front().prefix;
+    asked.insert(asked.end(), prefix.begin(), prefix.end());
+    add_text(tokens.context, asked, input, texts);
     return {};
 }
 
@@ -119,6 +127,8 @@ void InspectInput::add_to(CLI::App & command) {
                        "How many built-in texts (default: 1), or samples of --data (default: all): means and how texts vary");
     add(command, option("--seed"), seed, "Seed of the built-in texts")->capture_default_str();
     add(command, option("--raw"), raw);
+    command.add_flag("--question-later", question_later,
+                     "Policies do not see the question, which is read behind what they keep (context-only)");
 }
 
 Status InspectInput::check(bool prompt_alone) const {
@@ -129,6 +139,11 @@ Status InspectInput::check(bool prompt_alone) const {
     }
     if (!token_ids.empty() && (!file.empty() || !prompt.empty())) {
         return {ErrorCode::kInvalidArgument, "--token-ids is the whole text: leave out -f and -p"};
+    }
+    if (question_later && (!token_ids.empty() || (is_own_text() && (file.empty() || prompt.empty())))) {
+        return {ErrorCode::kInvalidArgument,
+                "--question-later must know where the question begins: give -f and -p, --data or --task, or neither for the "
+                "built-in text"};
     }
     if (is_own_text() && n_texts.value_or(1) > 1) {
         return {
@@ -145,10 +160,10 @@ Result<InspectTexts> read_inspect_texts(const InspectInput & input, const Model 
     InspectTexts texts;
     if (!input.token_ids.empty()) {
         PITH_ASSIGN_OR_RETURN(std::vector<int32_t> ids, read_ids(input.token_ids, tokenizer));
-        texts.tokens.push_back(std::move(ids));
+        add_text(std::move(ids), {}, input, texts);
     } else if (input.is_own_text()) {
-        PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, read_own_text(input, tokenizer));
-        texts.tokens.push_back(std::move(tokens));
+        PITH_ASSIGN_OR_RETURN(Prompt prompt, read_own_text(input, tokenizer));
+        add_text(std::move(prompt.context), prompt.questions.front(), input, texts);
     } else if (!input.data.empty() || !input.task.empty()) {
         PITH_RETURN_IF_ERROR(add_samples(input, model, tokenizer, texts));
     } else {

@@ -22,6 +22,7 @@ struct InspectInput {
     std::optional<int> n_texts;
     uint64_t seed = 1;
     bool raw = false;
+    bool question_later = false;  // policies do not see the question
 
     void add_to(CLI::App & command);
     bool is_own_text() const { return !file.empty() || !prompt.empty() || !token_ids.empty(); }
@@ -33,7 +34,8 @@ struct InspectInput {
 
 struct InspectTexts {
     std::vector<std::vector<int32_t>> tokens;  // one or more
-    std::vector<std::string> left_out;         // why, for each text that does not fit: one line, which names the option
+    std::vector<int> n_later;           // of each: its last tokens, which policies do not see; 0 without --question-later
+    std::vector<std::string> left_out;  // why, for each text that does not fit: one line, which names the option
 };
 
 // Reads or makes the texts, as tokens, each with its first question.

@@ -183,7 +183,8 @@ void expect_as_without_a_cache(const Model & model, const Inspection & inspectio
             const auto at = std::ranges::find(inspection.layer_numbers, layer);
             if (at == inspection.layer_numbers.end()) { return 0.0F; }  // no policy evicts there
             const auto & kept = one.kept[static_cast<size_t>(at - inspection.layer_numbers.begin())];
-            return query < kTokens || key == query || std::ranges::binary_search(kept.row(head / inspection.shape.n_group), key)
+            const auto n_seen = static_cast<int>(inspection.n_tokens);  // what comes later sees itself
+            return query < n_seen || key >= n_seen || std::ranges::binary_search(kept.row(head / inspection.shape.n_group), key)
                        ? 0.0F
                        : -INFINITY;
         });
@@ -245,6 +246,33 @@ TEST_F(Inspect, AgreesWithAPassWithoutACache) {
     const Inspection inspection = run(options({"snapkv", "adakv", "random", "streaming"}, {48}));
     EXPECT_EQ(inspection.layer_numbers, (std::vector<int>{0, 1, 2}));
     expect_as_without_a_cache(*model_, inspection, tokens());
+}
+
+// The last tokens see what was kept without them, and each other; no policy saw them.
+TEST_F(Inspect, WhatIsReadLaterChangesNothingThatIsKept) {
+    constexpr int kLater = 9;
+    InspectOptions known = options({"snapkv", "knorm", "h2o", "snapkv+critical"}, {48});
+    InspectOptions later = known;
+    later.n_later = kLater;
+    const Inspection inspection = run(later);
+    EXPECT_EQ(inspection.n_tokens, kTokens - kLater);
+    EXPECT_EQ(inspection.tokens.size(), static_cast<size_t>(kTokens - kLater));
+    expect_as_without_a_cache(*model_, inspection, tokens());
+    std::vector<int32_t> context = tokens();
+    context.resize(kTokens - kLater);
+    const auto alone = inspect(*model_, context, known);
+    ASSERT_TRUE(alone.ok()) << alone.status().message();
+    for (size_t i = 0; i < inspection.cases.size(); ++i) {
+        for (size_t l = 0; l < inspection.cases[i].kept.size(); ++l) {
+            for (int h = 0; h < inspection.shape.n_kv_heads; ++h) {
+                const auto a = inspection.cases[i].kept[l].row(h);
+                const auto b = alone->cases[i].kept[l].row(h);
+                EXPECT_TRUE(std::ranges::equal(a, b)) << inspection.cases[i].policy;
+            }
+        }
+    }
+    later.n_later = kTokens;
+    EXPECT_EQ(inspect(*model_, tokens(), later).status().code(), ErrorCode::kInvalidArgument);
 }
 
 // Of models with windows and recurrent layers the layers that policies govern are looked at; the others run as ever.
