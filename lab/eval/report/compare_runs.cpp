@@ -182,19 +182,23 @@ Result<Comparison> compare_runs(const RunFolder & first, const RunFolder & secon
     for (const int length : first.info().lengths) {
         if (!contains(second.info().lengths, length)) { continue; }
         std::vector<Overall> overall(cases.size());
+        size_t n_asked = 0;  // tasks; one that no sample is short enough for is in no average
         for (const EvalTask & task : compared) {
+            bool is_asked = false;
             for (size_t i = 0; i < cases.size(); ++i) {
                 CompareRow row{.task = task.name, .length = length, .first = cases[i].first, .second = cases[i].second};
                 const Pairs pairs = pairs_of(first, second, row);
                 if (pairs.differences.empty()) { continue; }
                 set_means(row, mean(pairs.first), mean(pairs.second), {pairs.differences}, out.is_perplexity);
                 overall[i].add(pairs);
+                is_asked = true;
                 if (!what.overall || compared.size() == 1) { out.rows.push_back(row); }
             }
+            n_asked += is_asked ? 1 : 0;
         }
         for (size_t i = 0; i < cases.size(); ++i) {
             const Overall & all = overall[i];
-            if (compared.size() < 2 || all.strata.size() != compared.size()) { continue; }
+            if (compared.size() < 2 || n_asked == 0 || all.strata.size() != n_asked) { continue; }
             CompareRow row{.length = length, .first = cases[i].first, .second = cases[i].second};
             set_means(row, mean(all.first), mean(all.second), all.strata, out.is_perplexity);
             out.rows.push_back(row);

@@ -305,6 +305,11 @@ TEST(CompareRuns, HoldsNamedPairsAgainstEachOtherOverAllTasks) {
     EXPECT_NEAR(comparison->rows[0].difference, (37.5 + 75) / 2, 1e-9);
     EXPECT_EQ(comparison->rows[1].difference, 0);
     EXPECT_NEAR(comparison->rows[0].p_holm, 2 * comparison->rows[0].p, 1e-12);
+    RunInfo unasked = two_tasks();
+    unasked.tasks.push_back({"c", "F1", {}, false});  // no sample of it is short enough
+    const auto without = folder_with(unasked, some_answers());
+    EXPECT_NEAR(compare_runs(*without, *without, {.policies = pairs, .overall = true})->rows[0].difference, (37.5 + 75) / 2,
+                1e-9);
     const auto alone = compare_runs(*folder, *folder, {.policies = pairs, .tasks = {"b"}, .overall = true});
     ASSERT_TRUE(alone.ok());
     EXPECT_EQ(alone->rows[0].task, "b") << "of a single task its own row";
