@@ -115,6 +115,30 @@ TEST(Commands, InfoCountsTheCache) {
     EXPECT_NE(run_pith({"info", "-m", model}).out.find("llama"), std::string::npos);
 }
 
+// As a run takes it that reads so long a text in chunks.
+TEST(Commands, InfoCountsTheCacheWithinABudget) {
+    const TempFolder folder;
+    const std::string model = write_model(folder, RandomModelSpec());
+    for (const char * budget : {"64", "10%", "4M"}) {
+        SCOPED_TRACE(budget);
+        const Json info = run_json({"info", "-m", model, "-c", "2000", "--budget", budget, "--json"});
+        const Json & within = info["within"];
+        const Json bench = run_json({"bench", "-m", model, "-p", "2000", "-n", "1", "-r", "1", "--policy", "keydiff",
+                                     "--prefill", "chunked", "--budget", budget, "--no-llama", "--json"})["rows"][0];
+        const auto peak = bench["kv_peak_bytes"].get<int64_t>();
+        EXPECT_LE(peak, within["most_kv_bytes"].get<int64_t>());
+        EXPECT_GT(peak, within["most_kv_bytes"].get<int64_t>() * 4 / 5);
+        EXPECT_LE(within["kv_bytes"].get<int64_t>(), info["kv_bytes"].get<int64_t>());
+        EXPECT_LT(within["n_entries"].get<int64_t>(), within["most_entries"].get<int64_t>());
+    }
+    EXPECT_EQ(run_json({"info", "-m", model, "--budget", "100", "--json"})["within"]["n_entries"], 100);
+    EXPECT_NE(run_pith({"info", model, "--budget", "100"}).out.find("100 tokens a head"), std::string::npos);
+    EXPECT_TRUE(run_json({"info", model, "--json"})["within"].is_null());
+    expect_error(run_pith({"info", model, "--budget", "auto"}), kUsage, {"auto", "tokens"});
+    expect_error(run_pith({"info", model, "--budget", "much"}), kUsage, {"much"});
+    expect_error(run_pith({"info", model, "--budget", "2K"}), kFailed, {"2K", "37K"});
+}
+
 // The type that a file says it has, and what it is made of: an embedding in another type may hold most of the bytes.
 TEST(Commands, InfoSaysWhatTheFileSaysItIs) {
     const TempFolder folder;

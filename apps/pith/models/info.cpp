@@ -3,7 +3,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
+#include "app/models/info_budget.h"
 #include "app/models/info_parts.h"
 #include "app/shell/commands.h"
 #include "attention/lane_places.h"
@@ -34,6 +36,7 @@ struct InfoFlags {
     ModelFlags model;
     std::string file;  // of any kind
     CacheFlags cache;
+    std::string budget;  // empty: none
     int ctx_size = 0;
     bool json = false;
 };
@@ -139,8 +142,8 @@ Result<std::vector<DeviceUse>> uses_of_devices(const std::string & path, const D
     return uses;
 }
 
-void info_line(const char * label, const std::string & text) {
-    std::printf("%-14s%s\n", label, without_controls(text).c_str());
+void info_line(const std::string & label, const std::string & text) {
+    std::printf("%-14s%s\n", label.c_str(), without_controls(text).c_str());
 }
 
 // "q8_0 71.2 %, q4_K 20.1 %, f32 0.1 % of the bytes"
@@ -194,6 +197,9 @@ void print_lines(const Json & info) {
                  ? bytes_text(info["kv_state_bytes"].get<size_t>()) + " for the states, in all "
                  : "") +
             bytes_text(info["kv_bytes"].get<size_t>()) + " at " + number("n_ctx") + " tokens without a budget");
+    if (!info["within"].is_null()) {
+        info_line("within " + info["within"]["budget"].get<std::string>(), budget_line(info["within"]));
+    }
     info_line("calibration", info["head_importances"]["note"].get<std::string>());
     info_line("importance", info["importance"].is_null() ? "not learnt (`pith calibrate importance`)"
                                                          : "learnt: " + info["importance"].get<std::string>());
@@ -228,6 +234,12 @@ int info_command(InfoFlags flags) {
         if (const auto parsed = parse_kv_type(type); !parsed.ok()) { return fail_usage(parsed.status()); }
     }
     if (const Status status = check_at_least("--ctx-size", flags.ctx_size, 0); !status.ok()) { return fail_usage(status); }
+    std::optional<Budget> budget;
+    if (!flags.budget.empty()) {
+        const auto parsed = Budget::parse(flags.budget);
+        if (!parsed.ok()) { return fail_usage(parsed.status()); }
+        budget = *parsed;
+    }
     const auto devices = flags.model.devices.options();
     if (!devices.ok()) { return fail_usage(devices.status()); }
     flags.model.devices.watch();
@@ -252,6 +264,12 @@ int info_command(InfoFlags flags) {
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { warn(message_of(tokenizer.status())); }
     Json info = describe(flags, *model, tokenizer.ok() ? &*tokenizer : nullptr, *layout);
+    info["within"] = nullptr;
+    if (budget) {
+        auto within = describe_budget(*layout, *budget, info["n_ctx"].get<int64_t>());
+        if (!within.ok()) { return fail_or_usage(within.status()); }
+        info["within"] = std::move(*within);
+    }
     const auto uses = uses_of_devices(flags.model.path, *devices, *layout, info["n_ctx"].get<int64_t>());
     if (!uses.ok()) { return fail(uses.status()); }
     for (const DeviceUse & use : *uses) { info["devices"].push_back(device_json(use)); }
@@ -275,6 +293,8 @@ void add_info_command(CLI::App & root, int & exit_code) {
     flags->model.add_to(*command, false);
     flags->cache.add_to(*command);
     add(*command, option("--ctx-size"), flags->ctx_size, "Tokens to count the cache for (default: the training length)");
+    add(*command, option("--budget"), flags->budget,
+        "Count the cache within this budget, too: tokens per head, a share (20%) or bytes (512M)");
     add(*command, option("--json"), flags->json);
     command->callback([flags, &exit_code] { exit_code = info_command(*flags); });
 }
