@@ -1,0 +1,155 @@
+// device_calls_test.cpp - how often a device is asked for something: for each token, and for each layer and chunk of a prompt.
+// A GPU waits as often as it is asked, so these numbers may fall, and never rise. Keys and values are there, too (kv_offload).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "device/ggml_calls.h"
+#include "device/on_devices.h"
+#include "engine/tiny_model.h"
+#include "pith/batch_engine.h"
+
+namespace pith::device_calls_test {
+namespace {
+
+using testing::ggml_calls;
+using testing::GgmlCalls;
+using testing::nothing_to_test;
+using testing::random_tokens;
+
+constexpr int kFewLayers = 2;
+constexpr int kManyLayers = 6;
+constexpr int kLayersOfAModel = 32;  // what is printed
+
+// What does not depend on the number of layers, and what every layer adds.
+struct PerLayer {
+    GgmlCalls few, many;
+
+    int64_t of_layer(int64_t GgmlCalls::*count) const { return (many.*count - few.*count) / (kManyLayers - kFewLayers); }
+    int64_t of(int64_t GgmlCalls::*count, int n_layers) const { return few.*count + (n_layers - kFewLayers) * of_layer(count); }
+    GgmlCalls at(int n_layers) const {
+        GgmlCalls all;
+        for (const auto count :
+             {&GgmlCalls::graphs, &GgmlCalls::splits, &GgmlCalls::copies, &GgmlCalls::uploads, &GgmlCalls::downloads,
+              &GgmlCalls::synchronisations, &GgmlCalls::allocations, &GgmlCalls::bytes_up, &GgmlCalls::bytes_down}) {
+            all.*count = of(count, n_layers);
+        }
+        return all;
+    }
+};
+
+class DeviceCalls : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (const std::string why = nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+    }
+    // Llama 3.1's, with factors of frequencies.
+    static Result<Model> load(int n_layers) {
+        RandomModelSpec spec = testing::tiny_spec();
+        spec.n_layers = n_layers;
+        spec.llama3_freqs = true;
+        const std::string path = testing::scratch_file("device-calls.gguf");
+        PITH_RETURN_IF_ERROR(write_random_model(spec, path));
+        return testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
+    }
+    template <class Measure>
+    static PerLayer per_layer(Measure measure) {
+        PerLayer both;
+        for (const bool many : {false, true}) {
+            const auto model = load(many ? kManyLayers : kFewLayers);
+            EXPECT_TRUE(model.ok()) << model.status().message();
+            if (model.ok()) { (many ? both.many : both.few) = measure(*model); }
+        }
+        std::cout << "at " << kLayersOfAModel << " layers: " << both.at(kLayersOfAModel).text() << "\n";
+        return both;
+    }
+};
+
+// Of a token of each of n_sequences, once the graph stands, with ragged lanes that all fit their rooms.
+GgmlCalls of_token(const Model & model, int n_sequences, const std::string & policy) {
+    constexpr int kTokens = 4;
+    EngineOptions options;
+    options.grid = 0;
+    options.n_threads = 1;
+    auto engine = model.engine(options);
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    std::vector<int64_t> ids;
+    for (int i = 0; i < n_sequences; ++i) {
+        Request request;
+        request.tokens = random_tokens(100, model.info().n_vocab, static_cast<unsigned>(i));
+        request.options.policy = policy;
+        if (policy != "full") { request.options.budget = 40; }
+        request.options.evict_every = 64;
+        request.max_tokens = 24;
+        const auto id = engine->submit(request);
+        EXPECT_TRUE(id.ok()) << id.status().message();
+        if (id.ok()) { ids.push_back(*id); }
+    }
+    const auto n_answered = [&](int64_t id) { return static_cast<int>(engine->answer(id).size()); };
+    GgmlCalls before;
+    for (int n_steps = -1; n_steps < kTokens;) {
+        const auto stepped = engine->step();
+        EXPECT_TRUE(stepped.ok() && *stepped);
+        if (!stepped.ok() || !*stepped) { return {}; }
+        const bool all_answer = std::ranges::all_of(ids, [&](int64_t id) { return n_answered(id) >= 3; });
+        if (all_answer && ++n_steps == 0) { before = ggml_calls(); }
+    }
+    return (ggml_calls() - before) / kTokens;
+}
+
+// Of a prompt that is read layer by layer.
+GgmlCalls of_chunks(const Model & model, int n_chunks) {
+    constexpr int kChunk = 32;
+    SessionOptions options;
+    options.n_threads = 1;
+    options.chunk = kChunk;
+    options.prefill = PrefillSchedule::kOneShot;
+    auto session = model.session(options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    const GgmlCalls before = ggml_calls();
+    const Status read = session->prefill(random_tokens(n_chunks * kChunk, model.info().n_vocab));
+    EXPECT_TRUE(read.ok()) << read.message();
+    return ggml_calls() - before;
+}
+
+// What may be asked for at most: what was seen when it was last lowered.
+struct Limits {
+    int64_t splits, crossings, synchronisations, allocations;
+};
+void expect_at_most(const Limits & limits, const GgmlCalls & calls) {
+    EXPECT_LE(calls.splits, limits.splits);
+    EXPECT_LE(calls.crossings(), limits.crossings);
+    EXPECT_LE(calls.synchronisations, limits.synchronisations);
+    EXPECT_LE(calls.allocations, limits.allocations);
+    EXPECT_GT(calls.graphs, 0) << "nothing was counted";
+    EXPECT_GT(calls.crossings(), 0) << "nothing was counted";
+}
+
+TEST_F(DeviceCalls, OfATokenCanOnlyFall) {
+    struct Case {
+        int n_sequences;
+        std::string policy;
+        Limits at_32_layers;
+    };
+    for (const Case & one : {Case{1, "full", {100, 197, 524, 0}}, Case{1, "snapkv:window=8+ada", {100, 197, 524, 0}},
+                             Case{4, "full", {100, 680, 1772, 0}}, Case{16, "full", {100, 2612, 6764, 0}}}) {
+        SCOPED_TRACE(one.policy + ", sequences: " + std::to_string(one.n_sequences));
+        const PerLayer calls = per_layer([&](const Model & model) { return of_token(model, one.n_sequences, one.policy); });
+        expect_at_most(one.at_32_layers, calls.at(kLayersOfAModel));
+    }
+}
+
+TEST_F(DeviceCalls, OfALayerAndChunkCanOnlyFall) {
+    const auto model = load(kManyLayers);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    constexpr int kChunks = 4;
+    const GgmlCalls calls = (of_chunks(*model, 2 * kChunks) - of_chunks(*model, kChunks)) / (kChunks * kManyLayers);
+    std::cout << calls.text() << "\n";
+    expect_at_most({6, 13, 26, 1}, calls);
+}
+
+}  // namespace
+}  // namespace pith::device_calls_test

@@ -1,0 +1,171 @@
+// ggml_calls.cpp - ggml's public calls, counted and passed on. ggml must be a shared library, as for other tests whose calls
+// stand in front of its own.
+#include "device/ggml_calls.h"
+
+#include <dlfcn.h>
+#include <ggml-backend.h>
+#include <ggml.h>
+
+#include <atomic>
+#include <iterator>
+#include <utility>
+
+namespace {
+
+using pith::testing::GgmlCalls;
+
+constexpr int64_t GgmlCalls::*kCounts[] = {&GgmlCalls::graphs,      &GgmlCalls::splits,    &GgmlCalls::copies,
+                                           &GgmlCalls::uploads,     &GgmlCalls::downloads, &GgmlCalls::synchronisations,
+                                           &GgmlCalls::allocations, &GgmlCalls::bytes_up,  &GgmlCalls::bytes_down};
+constexpr const char * kNames[] = {"graphs",           "splits",      "copies",   "uploads",   "downloads",
+                                   "synchronisations", "allocations", "bytes up", "bytes down"};
+static_assert(std::size(kCounts) == std::size(kNames));
+
+std::atomic<int64_t> counted[std::size(kCounts)];
+// A call of ggml's that another of these makes is a part of that one.
+thread_local int depth = 0;
+
+struct Inside {
+    Inside() { ++depth; }
+    ~Inside() { --depth; }
+};
+
+void add(int64_t GgmlCalls::*count, int64_t n = 1) {
+    for (size_t i = 0; i < std::size(kCounts); ++i) {
+        if (kCounts[i] == count) { counted[i] += n; }
+    }
+}
+
+bool is_there(const ggml_tensor * tensor) {
+    ggml_backend_buffer_t buffer = tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer;
+    return buffer != nullptr && !ggml_backend_buffer_is_host(buffer);
+}
+
+void add_copy(const ggml_tensor * from, const ggml_tensor * to) {
+    const auto n_bytes = static_cast<int64_t>(ggml_nbytes(from));
+    add(&GgmlCalls::copies);
+    if (is_there(to)) { add(&GgmlCalls::bytes_up, n_bytes); }
+    if (is_there(from)) { add(&GgmlCalls::bytes_down, n_bytes); }
+}
+void add_upload(const ggml_tensor * to, size_t n_bytes) {
+    if (depth > 0 || !is_there(to)) { return; }
+    add(&GgmlCalls::uploads);
+    add(&GgmlCalls::bytes_up, static_cast<int64_t>(n_bytes));
+}
+void add_download(const ggml_tensor * from, size_t n_bytes) {
+    if (depth > 0 || !is_there(from)) { return; }
+    add(&GgmlCalls::downloads);
+    add(&GgmlCalls::bytes_down, static_cast<int64_t>(n_bytes));
+}
+
+}  // namespace
+
+// Passes a call on to ggml's function of the same name.
+#define PITH_NEXT(name) (reinterpret_cast<decltype(&(name))>(next_of(#name)))
+namespace {
+void * next_of(const char * name) {
+    return dlsym(RTLD_NEXT, name);
+}
+}  // namespace
+
+extern "C" {
+
+ggml_status ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, ggml_cgraph * graph) {
+    static auto * const next = PITH_NEXT(ggml_backend_sched_graph_compute);
+    add(&GgmlCalls::graphs);
+    add(&GgmlCalls::splits, ggml_backend_sched_get_n_splits(sched));
+    return next(sched, graph);
+}
+
+// Of the whole of a graph, and not of a scheduler's piece.
+ggml_status ggml_backend_graph_compute(ggml_backend_t backend, ggml_cgraph * graph) {
+    static auto * const next = PITH_NEXT(ggml_backend_graph_compute);
+    if (ggml_backend_dev_type(ggml_backend_get_device(backend)) != GGML_BACKEND_DEVICE_TYPE_CPU) {
+        add(&GgmlCalls::graphs);
+        add(&GgmlCalls::splits);
+    }
+    return next(backend, graph);
+}
+
+void ggml_backend_synchronize(ggml_backend_t backend) {
+    static auto * const next = PITH_NEXT(ggml_backend_synchronize);
+    add(&GgmlCalls::synchronisations);
+    next(backend);
+}
+
+void ggml_backend_tensor_copy(const ggml_tensor * from, ggml_tensor * to) {
+    static auto * const next = PITH_NEXT(ggml_backend_tensor_copy);
+    if (depth == 0) { add_copy(from, to); }
+    const Inside inside;
+    next(from, to);
+}
+void ggml_backend_tensor_copy_async(ggml_backend_t of_from, ggml_backend_t of_to, const ggml_tensor * from, ggml_tensor * to) {
+    static auto * const next = PITH_NEXT(ggml_backend_tensor_copy_async);
+    if (depth == 0) { add_copy(from, to); }
+    const Inside inside;
+    next(of_from, of_to, from, to);
+}
+
+void ggml_backend_tensor_set(ggml_tensor * to, const void * data, size_t offset, size_t size) {
+    static auto * const next = PITH_NEXT(ggml_backend_tensor_set);
+    add_upload(to, size);
+    const Inside inside;
+    next(to, data, offset, size);
+}
+void ggml_backend_tensor_set_async(ggml_backend_t backend, ggml_tensor * to, const void * data, size_t offset, size_t size) {
+    static auto * const next = PITH_NEXT(ggml_backend_tensor_set_async);
+    add_upload(to, size);
+    const Inside inside;
+    next(backend, to, data, offset, size);
+}
+
+void ggml_backend_tensor_get(const ggml_tensor * from, void * data, size_t offset, size_t size) {
+    static auto * const next = PITH_NEXT(ggml_backend_tensor_get);
+    add_download(from, size);
+    const Inside inside;
+    next(from, data, offset, size);
+}
+void ggml_backend_tensor_get_async(ggml_backend_t backend, const ggml_tensor * from, void * data, size_t offset, size_t size) {
+    static auto * const next = PITH_NEXT(ggml_backend_tensor_get_async);
+    add_download(from, size);
+    const Inside inside;
+    next(backend, from, data, offset, size);
+}
+
+ggml_backend_buffer_t ggml_backend_buft_alloc_buffer(ggml_backend_buffer_type_t type, size_t size) {
+    static auto * const next = PITH_NEXT(ggml_backend_buft_alloc_buffer);
+    if (!ggml_backend_buft_is_host(type)) { add(&GgmlCalls::allocations); }
+    return next(type, size);
+}
+
+}  // extern "C"
+
+namespace pith::testing {
+
+GgmlCalls ggml_calls() {
+    GgmlCalls calls;
+    for (size_t i = 0; i < std::size(kCounts); ++i) { calls.*kCounts[i] = counted[i]; }
+    return calls;
+}
+
+GgmlCalls GgmlCalls::operator-(const GgmlCalls & before) const {
+    GgmlCalls rest;
+    for (int64_t GgmlCalls::*count : kCounts) { rest.*count = this->*count - before.*count; }
+    return rest;
+}
+
+GgmlCalls GgmlCalls::operator/(int64_t n) const {
+    GgmlCalls each;
+    for (int64_t GgmlCalls::*count : kCounts) { each.*count = (this->*count + n - 1) / n; }
+    return each;
+}
+
+std::string GgmlCalls::text() const {
+    std::string text;
+    for (size_t i = 0; i < std::size(kCounts); ++i) {
+        text += (i > 0 ? ", " : "") + std::to_string(this->*kCounts[i]) + " " + kNames[i];
+    }
+    return text;
+}
+
+}  // namespace pith::testing

@@ -1,0 +1,30 @@
+// ggml_calls.h - what this program asks of ggml's devices, counted: its calls stand in front of ggml's own (ggml_calls.cpp), so
+// those of ggml's scheduler count, too. Which device it is makes no difference: a GPU is asked for what a server is asked for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace pith::testing {
+
+struct GgmlCalls {
+    int64_t graphs = 0;            // that were computed, in one place or over several
+    int64_t splits = 0;            // of them, pieces that run in one place each
+    int64_t copies = 0;            // tensors from one place to another
+    int64_t uploads = 0;           // tensors set on a device, but for copies
+    int64_t downloads = 0;         // tensors read from a device, but for copies
+    int64_t synchronisations = 0;  // waiting for a back end
+    int64_t allocations = 0;       // buffers of devices
+    int64_t bytes_up = 0;          // of uploads and of copies to devices
+    int64_t bytes_down = 0;        // of downloads and of copies from devices
+
+    int64_t crossings() const { return copies + uploads + downloads; }
+    GgmlCalls operator-(const GgmlCalls & before) const;
+    GgmlCalls operator/(int64_t n) const;  // rounded up: what is not the same every time counts in full
+    std::string text() const;
+};
+
+// Since the program began, of all threads.
+GgmlCalls ggml_calls();
+
+}  // namespace pith::testing
