@@ -30,7 +30,11 @@ PassLayer::PassLayer(GraphBuild & build, const ModelFile & file, std::span<const
       rotation_(build, parts.front().cache->layout()) {}
 
 ggml_tensor * PassLayer::attend(int layer, ggml_tensor * q, ggml_tensor * k, ggml_tensor * v) {
-    if (is_on_device(file_.weights().layers[static_cast<size_t>(layer)].wo)) { read_together(build_, {&q, &k, &v}); }
+    const RaggedCache & cache = *parts_.front().cache;
+    const bool read_here = !cache.in_buckets(cache.layout().source(layer));
+    if (read_here && is_on_device(file_.weights().layers[static_cast<size_t>(layer)].wo)) {
+        read_together(build_, {&q, &k, &v});
+    }
     rotation_.into_lanes(layer, q, k, v);
     if (watch_.queries && file_.hparams().governs(layer)) { watch_.queries(layer, q); }
     ggml_tensor * out = rotation_.out_of_lanes(layer, build_lane_attention(build_, batch_, layer, q, k, v));
