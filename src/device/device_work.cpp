@@ -111,6 +111,11 @@ bool is_on_device(const ggml_tensor * tensor) {
     return is_on_device(tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer);
 }
 
+bool is_only_a_view(const ggml_tensor * node) {
+    return node->op == GGML_OP_VIEW || node->op == GGML_OP_RESHAPE || node->op == GGML_OP_PERMUTE ||
+           node->op == GGML_OP_TRANSPOSE || node->op == GGML_OP_NONE;
+}
+
 Status read_tensor(const ggml_tensor * tensor, void * to, size_t offset, size_t n_bytes) {
     if (!is_on_device(tensor)) {
         ggml_backend_tensor_get(tensor, to, offset, n_bytes);

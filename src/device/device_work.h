@@ -26,6 +26,8 @@ Status on_devices(const std::function<Status()> & work);
 // Whether it is memory, and not of this machine's processor.
 bool is_on_device(ggml_backend_buffer_t buffer);
 bool is_on_device(const ggml_tensor * tensor);
+// Whether a node of a graph computes nothing.
+bool is_only_a_view(const ggml_tensor * node);
 
 // Bytes [offset, offset + n_bytes) of a tensor, wherever it lies.   Errors: those of on_devices().
 Status read_tensor(const ggml_tensor * tensor, void * to, size_t offset, size_t n_bytes);

@@ -1,6 +1,7 @@
 // graph_runner.cpp - one graph after another on one back end.
 #include "device/graph_runner.h"
 
+#include <algorithm>
 #include <string>
 
 #include "core/items.h"
@@ -17,6 +18,11 @@ Status cancelled() {
 
 }  // namespace
 
+GraphRunner::GraphRunner(ggml_backend_t backend, std::span<const ggml_backend_t> devices)
+    : backend_(backend), devices_(devices.begin(), devices.end()), custom_operations_(on_cpu()) {
+    for (ggml_backend_t device : devices_) { of_devices_.push_back(std::make_unique<DeviceGraph>(device)); }
+}
+
 GraphRunner::~GraphRunner() {
     scheduled_.clear();
     if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
@@ -28,12 +34,15 @@ bool GraphRunner::on_cpu() const {
 }
 
 size_t GraphRunner::buffer_bytes() const {
-    return (gallocr_ != nullptr ? ggml_gallocr_get_buffer_size(gallocr_, 0) : 0) + scheduled_.cpu_bytes() + meta_.capacity() +
-           scratch_.capacity() + (workspace_ != nullptr ? workspace_->size_bytes() : 0);
+    size_t n = (gallocr_ != nullptr ? ggml_gallocr_get_buffer_size(gallocr_, 0) : 0) + scheduled_.cpu_bytes() +
+               meta_.capacity() + scratch_.capacity() + (workspace_ != nullptr ? workspace_->size_bytes() : 0);
+    for (const auto & one : of_devices_) { n += one->cpu_bytes(); }
+    return n;
 }
 
 Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
     scheduled_.clear();
+    whole_ = nullptr;
     if (build_.ctx_ != nullptr) { ggml_free(build_.ctx_); }
     build_ = GraphBuild();
     planned_ = false;
@@ -54,7 +63,13 @@ Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
 
 Status GraphRunner::plan() {
     if (!devices_.empty() && needs_devices(build_.graph_)) {
-        PITH_RETURN_IF_ERROR(scheduled_.plan(build_.graph_, devices_, backend_));
+        const auto has_all = std::ranges::find_if(of_devices_, [&](const auto & one) { return one->can_run(build_.graph_); });
+        if (has_all != of_devices_.end()) {
+            PITH_RETURN_IF_ERROR((*has_all)->plan(build_.graph_, build_.inputs_, build_.outputs_));
+            whole_ = has_all->get();
+        } else {
+            PITH_RETURN_IF_ERROR(scheduled_.plan(build_.graph_, devices_, backend_));
+        }
         planned_ = true;
         return {};
     }
@@ -75,10 +90,10 @@ ggml_status GraphRunner::compute() {
         }
     } const cancelling{cancel_ != nullptr ? backend_ : nullptr};
     if (cancel_ != nullptr) { pith::set_cancel(backend_, cancel_); }
-    if (scheduled_.planned()) {
-        const Stopwatch whole;  // what the scheduler cuts is not cut once more
-        const ggml_status status = scheduled_.compute(build_.graph_);
-        if (profile_ != nullptr) { profile_->rest_s += whole.seconds(); }
+    if (over_devices()) {
+        const Stopwatch watch;  // what is sent there, or cut by the scheduler, is not cut once more
+        const ggml_status status = whole_ != nullptr ? whole_->compute(build_.graph_) : scheduled_.compute(build_.graph_);
+        if (profile_ != nullptr) { profile_->rest_s += watch.seconds(); }
         return status;
     }
     if (profile_ == nullptr) { return ggml_backend_graph_compute(backend_, build_.graph_); }
@@ -97,7 +112,7 @@ std::string GraphRunner::device_names() const {
 Status GraphRunner::run() {
     if (is_cancelled()) { return cancelled(); }
     const Stopwatch watch = planned_ ? Stopwatch() : begun_;
-    const bool on_cpu_alone = devices_.empty() || !(planned_ ? scheduled_.planned() : needs_devices(build_.graph_));
+    const bool on_cpu_alone = devices_.empty() || !(planned_ ? over_devices() : needs_devices(build_.graph_));
     if (on_cpu_alone) { return run_planned(watch); }
     Status status = on_devices([&] { return run_planned(watch); });
     if (status.code() != ErrorCode::kIo) { return status; }
@@ -105,9 +120,35 @@ Status GraphRunner::run() {
                                 ": load it again once they are well, or without them. The session is as before the call"};
 }
 
+void GraphRunner::fill_inputs() {
+    if (whole_ != nullptr) { return whole_->send(build_.inputs_); }
+    for (const GraphInput & input : build_.inputs_) {
+        if (input.tensor == nullptr) {
+            input.fill({});
+        } else if (input.tensor->buffer == nullptr) {  // nobody reads it: lanes that gates left empty
+            continue;
+        } else if (input.data != nullptr) {
+            ggml_backend_tensor_set(input.tensor, input.data, 0, ggml_nbytes(input.tensor));
+        } else {
+            scratch_.resize(ggml_nbytes(input.tensor));
+            input.fill(scratch_);
+            ggml_backend_tensor_set(input.tensor, scratch_.data(), 0, scratch_.size());
+        }
+    }
+}
+
+void GraphRunner::read_outputs() const {
+    if (whole_ != nullptr) { return whole_->read(build_.outputs_); }
+    for (const GraphOutput & output : build_.outputs_) {
+        for (size_t row = 0; row < output.n_rows(); ++row) {
+            ggml_backend_tensor_get(output.tensor, output.to(row), row * output.row_bytes, output.row_bytes);
+        }
+    }
+}
+
 Status GraphRunner::run_planned(const Stopwatch & watch) {
     if (!planned_) { PITH_RETURN_IF_ERROR(plan()); }
-    for (const auto & fill : build_.fills_) { fill(scratch_); }
+    fill_inputs();
     if (profile_ != nullptr) { profile_->build_s += watch.seconds(); }
 
     const ggml_status status = compute();
@@ -120,7 +161,7 @@ Status GraphRunner::run_planned(const Stopwatch & watch) {
         return {ErrorCode::kOutOfMemory, "no memory to attend in: use a smaller " + item::kChunk};
     }
     const Stopwatch reading;
-    for (const auto & read : build_.reads_) { read(); }
+    read_outputs();
     if (profile_ != nullptr) { profile_->build_s += reading.seconds(); }
     return {};
 }

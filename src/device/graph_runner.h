@@ -5,7 +5,8 @@
 // Every run writes all inputs first: an input's memory serves other tensors once its last reader is done. So a graph may run
 // again as long as what it was built around stays: the addresses its inputs are copied from and its outputs go to, and the
 // tensors of others that it reads.
-// A graph that reads weights on devices is run over them and the CPU (scheduled_graph.h), any other as if there were none.
+// A graph that reads what lies on devices is run by one of them if that has all of it (device_graph.h), or else over them and
+// the CPU (scheduled_graph.h); any other as if there were none.
 // Errors: kOutOfMemory (graph memory), kCancelled, kInternal (ggml's status), kIo (a device failed).   Threads: one at a time.
 // Cost:   of another run: its inputs, no allocation.
 #pragma once
@@ -20,6 +21,8 @@
 #include <vector>
 
 #include "core/stopwatch.h"
+#include "device/device_graph.h"
+#include "device/graph_ends.h"
 #include "device/graph_profile.h"
 #include "device/graph_workspace.h"
 #include "device/scheduled_graph.h"
@@ -42,39 +45,28 @@ public:
     // A new input tensor; `fill` gets its bytes once it has memory.
     template <class T>
     ggml_tensor * input(ggml_type type, int64_t ne0, int64_t ne1, std::function<void(std::span<T>)> fill) {
-        ggml_tensor * tensor = ggml_new_tensor_2d(ctx_, type, ne0, ne1);
-        ggml_set_input(tensor);
-        fills_.push_back([tensor, fill = std::move(fill)](std::vector<uint8_t> & scratch) {
-            if (tensor->buffer == nullptr) { return; }  // nobody reads it: lanes that gates left empty
-            scratch.resize(ggml_nbytes(tensor));
-            fill({reinterpret_cast<T *>(scratch.data()), scratch.size() / sizeof(T)});
-            ggml_backend_tensor_set(tensor, scratch.data(), 0, scratch.size());
-        });
-        return tensor;
+        return input({ggml_new_tensor_2d(ctx_, type, ne0, ne1), nullptr, [fill = std::move(fill)](std::span<uint8_t> bytes) {
+                          fill({reinterpret_cast<T *>(bytes.data()), bytes.size() / sizeof(T)});
+                      }});
     }
     // An input copied from `data` at every run(): it must live until the last.
     template <class T>
     ggml_tensor * input(ggml_type type, int64_t ne0, int64_t ne1, const T * data) {
-        ggml_tensor * tensor = ggml_new_tensor_2d(ctx_, type, ne0, ne1);
-        ggml_set_input(tensor);
-        fills_.push_back([tensor, data](std::vector<uint8_t> &) {
-            if (tensor->buffer != nullptr) { ggml_backend_tensor_set(tensor, data, 0, ggml_nbytes(tensor)); }
-        });
-        return tensor;
+        return input({ggml_new_tensor_2d(ctx_, type, ne0, ne1), data});
     }
     // A tensor whose data is copied to `to` [nbytes] after the run.
     void output(ggml_tensor * tensor, float * to) {
         keep(tensor);
-        reads_.push_back([tensor, to] { ggml_backend_tensor_get(tensor, to, 0, ggml_nbytes(tensor)); });
+        outputs_.push_back({tensor, ggml_nbytes(tensor), [to](size_t) { return to; }});
     }
     // The same for a contiguous tensor of rows of row_length elements: row r goes to to + r · stride.
     void output_rows(ggml_tensor * tensor, int64_t row_length, float * to, size_t stride) {
+        output_rows(tensor, row_length, [to, stride](size_t r) { return to + r * stride; });
+    }
+    // Row r goes to to(r), which is asked after every run.
+    void output_rows(ggml_tensor * tensor, int64_t row_length, std::function<float *(size_t row)> to) {
         keep(tensor);
-        reads_.push_back([tensor, row_length, to, stride] {
-            const size_t bytes = static_cast<size_t>(row_length) * sizeof(float);
-            const auto n_rows = static_cast<size_t>(ggml_nelements(tensor) / row_length);
-            for (size_t r = 0; r < n_rows; ++r) { ggml_backend_tensor_get(tensor, to + r * stride, r * bytes, bytes); }
-        });
+        outputs_.push_back({tensor, static_cast<size_t>(row_length) * sizeof(float), std::move(to)});
     }
 
     // A tensor that keeps its value after the run, for whoever reads it then. Of a view ggml would give the memory to others.
@@ -89,7 +81,7 @@ public:
 
     // Called before every run, when the tensors have memory.
     void before_run(std::function<void()> prepare) {
-        fills_.push_back([prepare = std::move(prepare)](std::vector<uint8_t> &) { prepare(); });
+        inputs_.push_back({nullptr, nullptr, [prepare = std::move(prepare)](std::span<uint8_t>) { prepare(); }});
     }
     // What Pith's own operations keep from graph to graph; made when one first asks. REQUIRES: one kind a runner.
     template <class Workspace>
@@ -100,11 +92,16 @@ public:
 
 private:
     friend class GraphRunner;
+    ggml_tensor * input(GraphInput input) {
+        ggml_set_input(input.tensor);
+        inputs_.push_back(std::move(input));
+        return inputs_.back().tensor;
+    }
     ggml_context * ctx_ = nullptr;
     ggml_cgraph * graph_ = nullptr;
     bool custom_operations_ = false;
-    std::vector<std::function<void(std::vector<uint8_t> &)>> fills_;
-    std::vector<std::function<void()>> reads_;
+    std::vector<GraphInput> inputs_;
+    std::vector<GraphOutput> outputs_;
     std::unique_ptr<GraphWorkspace> * workspace_ = nullptr;  // the runner's
     const std::atomic<bool> * const * cancel_ = nullptr;     // the runner's
 };
@@ -112,8 +109,7 @@ private:
 class GraphRunner {
 public:
     // The back ends must outlive the runner. devices: what else graphs may run on, beside a back end of the CPU.
-    explicit GraphRunner(ggml_backend_t backend, std::span<const ggml_backend_t> devices = {})
-        : backend_(backend), devices_(devices.begin(), devices.end()), custom_operations_(on_cpu()) {}
+    explicit GraphRunner(ggml_backend_t backend, std::span<const ggml_backend_t> devices = {});
     ~GraphRunner();
     GraphRunner(const GraphRunner &) = delete;
     GraphRunner & operator=(const GraphRunner &) = delete;
@@ -122,6 +118,8 @@ public:
     Result<GraphBuild *> begin(size_t n_nodes);
     // Plans the graph's memory unless it has run before, fills the inputs, computes, reads the outputs.
     Status run();
+    // Whether the graph may run once more, over devices: others may have had them in between (sent_graphs.h).
+    bool may_run_again() const { return planned_ && (!scheduled_.planned() || scheduled_.may_run_again()); }
 
     // Whether Pith's own operations may be in the graphs: on the CPU, unless a test or a measurement wants ggml's.
     bool custom_operations() const { return custom_operations_; }
@@ -138,7 +136,7 @@ public:
     void set_profile(GraphProfile * profile) { profile_ = profile; }
 
     // Of the last graph, pieces that run in one place each; 0: it ran here, as one.
-    int n_pieces() const { return scheduled_.n_pieces(); }
+    int n_pieces() const { return whole_ != nullptr ? 1 : scheduled_.n_pieces(); }
 
     // What graphs compute in, and what describes them; of this machine's memory, where there are devices.
     size_t buffer_bytes() const;
@@ -146,8 +144,11 @@ public:
 private:
     bool on_cpu() const;
     Status plan();
+    bool over_devices() const { return whole_ != nullptr || scheduled_.planned(); }
     Status run_planned(const Stopwatch & watch);
+    void fill_inputs();
     ggml_status compute();
+    void read_outputs() const;
     std::string device_names() const;
 
     ggml_backend_t backend_;
@@ -158,7 +159,9 @@ private:
     std::vector<uint8_t> scratch_;
     std::unique_ptr<GraphWorkspace> workspace_;  // null until an operation asks
     GraphBuild build_;
-    ScheduledGraph scheduled_;  // of graphs that need devices
+    std::vector<std::unique_ptr<DeviceGraph>> of_devices_;
+    DeviceGraph * whole_ = nullptr;  // of these, the one that runs the graph; null: none runs all of it
+    ScheduledGraph scheduled_;       // of graphs over several places
     bool planned_ = false;
     const std::atomic<bool> * cancel_ = nullptr;
     GraphProfile * profile_ = nullptr;

@@ -26,11 +26,6 @@ bool is_in_cache(const ggml_tensor * tensor) {
            ggml_backend_buffer_get_usage(buffer) != GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
 }
 
-bool is_only_a_view(const ggml_tensor * node) {
-    return node->op == GGML_OP_VIEW || node->op == GGML_OP_RESHAPE || node->op == GGML_OP_PERMUTE ||
-           node->op == GGML_OP_TRANSPOSE || node->op == GGML_OP_NONE;
-}
-
 // Where something of this use is on a device that an operation reads or writes; null: it is here, or there is none.
 ggml_backend_t place_of(const ggml_tensor * node, ggml_backend_buffer_usage use, std::span<const ggml_backend_t> devices) {
     const auto is_it = [use](const ggml_tensor * tensor) {
@@ -72,32 +67,10 @@ bool stays_on_cpu(const ggml_tensor * node) {
     return false;
 }
 
-// A vector of this machine's weights: the norm before the output, which tells models apart and stays here.
-bool is_vector_here(const ggml_tensor * tensor) {
-    const ggml_backend_buffer_t buffer = tensor == nullptr ? nullptr : buffer_of(tensor);
-    return buffer != nullptr && ggml_backend_buffer_is_host(buffer) && ggml_nrows(tensor) == 1 &&
-           ggml_backend_buffer_get_usage(buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
-}
-
 // A mask is made where it is read, from its first copy on.
 void place_mask(ggml_backend_sched_t sched, const ggml_tensor * attention, ggml_backend_t at) {
     for (ggml_tensor * one = attention->src[3]; one != nullptr && one->op != GGML_OP_NONE; one = one->src[0]) {
         if (!is_only_a_view(one)) { ggml_backend_sched_set_tensor_backend(sched, one, at); }
-    }
-}
-
-// What is multiplied by such a vector, and then by a weight on a device, would come here and go back: the vector goes there.
-void send_vectors(ggml_backend_sched_t sched, ggml_cgraph * graph, std::span<const ggml_backend_t> devices) {
-    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
-        const ggml_tensor * node = ggml_graph_node(graph, i);
-        if (node->op != GGML_OP_MUL_MAT || !is_on_device(node->src[0])) { continue; }
-        ggml_tensor * x = node->src[1];
-        if (x->op != GGML_OP_MUL || !is_vector_here(x->src[1])) { continue; }
-        const ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(buffer_of(node->src[0]));
-        const auto there = std::ranges::find_if(devices, [&](ggml_backend_t one) {
-            return ggml_backend_supports_buft(one, type) && ggml_backend_supports_op(one, x);
-        });
-        if (there != devices.end()) { ggml_backend_sched_set_tensor_backend(sched, x, *there); }
     }
 }
 
@@ -183,13 +156,13 @@ Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t>
             unsupported.expect(node, weights_of(node, devices));
         }
     }
-    send_vectors(sched_, graph, devices);
     if (!ggml_backend_sched_alloc_graph(sched_, graph)) {
         clear();
         return no_memory;
     }
     unsupported.tell(sched_, cpu);
     cpu_bytes_ = ggml_backend_sched_get_buffer_size(sched_, cpu);
+    epoch_ = sent_graphs_epoch();
     return {};
 }
 

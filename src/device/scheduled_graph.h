@@ -1,17 +1,20 @@
 // scheduled_graph.h - one graph over devices and the CPU, by ggml's scheduler: cut where the next operation's weights lie
 // elsewhere, with copies of what crosses. Stage: device.
 //
-// An operation runs where its weights are, others beside those they go with. A norm's weight alone goes where it is used. On
-// the CPU, whatever a device says of itself, run Pith's own operations, attention, and what reads or writes this machine's
-// memory other than weights: lanes above all. What a device refuses runs elsewhere, and is told by name (unsupported_ops.h).
+// For what no single device has all of (device_graph.h). An operation runs where its weights are, others beside those they go
+// with. On the CPU, whatever a device says of itself, run Pith's own operations, attention, and what reads or writes this
+// machine's memory other than weights: lanes above all. What a device refuses runs elsewhere, and is told by name
+// (unsupported_ops.h).
 // Errors: kOutOfMemory.   Cost: a scheduler for each graph, since its plan of memory is this graph's alone (graph_runner.h);
 // another run costs what crosses.   REQUIRES: all but needs_devices() inside on_devices().
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "device/sent_graphs.h"
 #include "ggml-backend.h"
 #include "ggml.h"
 #include "pith/status.h"
@@ -32,6 +35,7 @@ public:
     // Gives all tensors of the graph memory. cpu: the back end that takes what devices do not. Replaces the plan there was.
     Status plan(ggml_cgraph * graph, std::span<const ggml_backend_t> devices, ggml_backend_t cpu);
     ggml_status compute(ggml_cgraph * graph);
+    bool may_run_again() const { return epoch_ == sent_graphs_epoch(); }
     // Lets go of the plan, inside or outside of on_devices().
     void clear();
 
@@ -41,6 +45,7 @@ public:
 private:
     ggml_backend_sched_t sched_ = nullptr;
     size_t cpu_bytes_ = 0;
+    uint64_t epoch_ = 0;  // of what servers have, since the plan
 };
 
 }  // namespace pith

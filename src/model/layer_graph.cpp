@@ -214,10 +214,11 @@ ggml_tensor * attend(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hp
                      ggml_tensor * x, ggml_tensor * positions, const AttentionFn & attention, const RopeTap & tap,
                      MulMatFn mul_mat) {
     const float eps = hparams.norm_eps;
+    ggml_tensor * factors = w.rope_freqs_there != nullptr ? w.rope_freqs_there : w.rope_freqs;
     if (!hparams.layer(layer).has_keys()) {
         ggml_tensor * query = add_bias(ctx, project(ctx, w.wq, w.lora_q, x, mul_mat), w.bq);
         query = as_heads(ctx, hparams, query, w.q_norm, hparams.head_dim_of(layer), hparams.n_heads);
-        query = rope(ctx, hparams, layer, query, positions, w.rope_freqs);
+        query = rope(ctx, hparams, layer, query, positions, factors);
         return attention(ctx, graph, layer, query, nullptr, nullptr);
     }
     ggml_tensor * gate = nullptr;
@@ -233,8 +234,8 @@ ggml_tensor * attend(ggml_context * ctx, ggml_cgraph * graph, const Hparams & hp
     const bool norms_rotated = hparams.form.qk_norm == QkNorm::kPerHeadRotated;
     if (tap && !norms_rotated) { tap(q, k); }
     ggml_tensor * unrotated = q;
-    q = rope(ctx, hparams, layer, q, positions, w.rope_freqs);
-    k = rope(ctx, hparams, layer, k, positions, w.rope_freqs);
+    q = rope(ctx, hparams, layer, q, positions, factors);
+    k = rope(ctx, hparams, layer, k, positions, factors);
     if (norms_rotated) {
         q = rms_norm(ctx, q, w.q_norm, eps);
         k = rms_norm(ctx, k, w.k_norm, eps);
@@ -373,7 +374,8 @@ size_t layer_nodes(const Hparams & hparams) {
 
 ggml_tensor * build_head(ggml_context * ctx, const Hparams & hparams, const Weights & weights, ggml_tensor * hidden,
                          MulMatFn mul_mat) {
-    ggml_tensor * x = norm(ctx, hparams, hidden, weights.output_norm);
+    ggml_tensor * weight = weights.output_norm_there != nullptr ? weights.output_norm_there : weights.output_norm;
+    ggml_tensor * x = norm(ctx, hparams, hidden, weight);
     ggml_tensor * logits =
         scaled(ctx, add_bias(ctx, mul_mat(ctx, weights.output, x), weights.output_bias), hparams.logit_scale);
     const float cap = hparams.logit_softcap;

@@ -19,6 +19,7 @@
 #include "model/arch/read_hparams.h"
 #include "model/file_type.h"
 #include "model/fused_weights.h"
+#include "model/shared_vectors.h"
 #include "model/weight_store.h"
 #include "model/weight_table.h"
 #include "pith/log.h"
@@ -315,8 +316,8 @@ Status LoadedModel::open(const std::string & path) {
     return {};
 }
 
-// What the layer's own operations read goes with it. Sinks are read by the attention, frequency factors by all layers, rows of
-// embeddings are looked up one by one, and the last norm is part of what tells models apart: they stay on the CPU.
+// What the layer's own operations read goes with it. Sinks are read by the attention, and rows of embeddings are looked up one
+// by one: they stay on the CPU. So do frequency factors and the last norm, of which copies lie there (shared_vectors.h).
 int LoadedModel::device_of(const PlacedWeight & weight) const {
     if (weight.slot == &weights_.output || weight.slot == &weights_.output_bias) { return placement_->of_output(); }
     const int block = block_of(weight.info->name);
@@ -329,9 +330,10 @@ Status LoadedModel::choose_devices(const DeviceOptions & options) {
     PITH_ASSIGN_OR_RETURN(placement_, place_layers(options, hparams_.n_layers));
     for (PlacedWeight & weight : wanted_) {
         weight.device = device_of(weight);
-        if (weight.device == Placement::kCpu) { continue; }
+        const int there = weight.slot == &weights_.output_norm ? placement_->of_output() : weight.device;
+        if (there == Placement::kCpu) { continue; }
         const bool is_vector = weight.use == WeightUse::kVector;
-        placement_->n_weight_bytes[static_cast<size_t>(weight.device)] +=
+        placement_->n_weight_bytes[static_cast<size_t>(there)] +=
             is_vector ? static_cast<size_t>(weight.info->n_elements()) * sizeof(float) : weight.info->size;
     }
     return {};
@@ -374,7 +376,7 @@ Status LoadedModel::place(const ModelFileOptions & options) {
     for (size_t l = 0; l < weights_.layers.size(); ++l) {
         weights_.layers[l].rope_freqs = hparams_.layers[l].rope_factors ? factors : nullptr;
     }
-    return {};
+    return placement_ ? copy_shared_vectors(*placement_, store_, weights_) : Status();
 }
 
 }  // namespace

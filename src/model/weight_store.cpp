@@ -208,14 +208,16 @@ Status WeightStore::place_copied(const Group & group) {
     return {};
 }
 
-Result<ggml_tensor *> WeightStore::add_vector(const std::string & name, std::span<const float> values) {
-    const Status no_memory(ErrorCode::kOutOfMemory, "no memory for '" + name + "'");
+Result<ggml_tensor *> WeightStore::add_vector(const std::string & name, std::span<const float> values, const Device * device) {
+    const Status no_memory(ErrorCode::kOutOfMemory, "no memory for '" + name + "'" +
+                                                        (device != nullptr ? " on device '" + device->info.name + "'" : ""));
     ggml_context * ctx = ggml_init({ggml_tensor_overhead(), nullptr, true});
     if (ctx == nullptr) { return no_memory; }
     contexts_.emplace_back(ctx);
     ggml_tensor * tensor = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, static_cast<int64_t>(values.size()));
     ggml_set_name(tensor, name.c_str());
-    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors_from_buft(ctx, ggml_backend_dev_buffer_type(cpu_device()));
+    ggml_backend_buffer_type_t type = ggml_backend_dev_buffer_type(device != nullptr ? device->handle : cpu_device());
+    ggml_backend_buffer_t buffer = type == nullptr ? nullptr : ggml_backend_alloc_ctx_tensors_from_buft(ctx, type);
     if (buffer == nullptr) { return no_memory; }
     ggml_backend_buffer_set_usage(buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     buffers_.emplace_back(buffer);

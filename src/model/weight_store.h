@@ -47,8 +47,9 @@ public:
     // REQUIRES: load_backends() succeeded; where there are devices, inside on_devices().
     Status place(std::span<const PlacedWeight> weights, const Options & options);
 
-    // A vector that no file holds. Errors: kOutOfMemory.
-    Result<ggml_tensor *> add_vector(const std::string & name, std::span<const float> values);
+    // A vector that no file holds, or one that is wanted in two places; device null: in this machine's memory.
+    // Errors: kOutOfMemory.   REQUIRES: on a device, inside on_devices().
+    Result<ggml_tensor *> add_vector(const std::string & name, std::span<const float> values, const Device * device = nullptr);
 
     size_t copied_bytes() const { return copied_bytes_; }  // in this machine's memory
 

@@ -17,19 +17,20 @@ struct LoraPair {
 };
 
 struct LayerWeights {
-    ggml_tensor * attn_norm = nullptr;       // f32 [D]
-    ggml_tensor * attn_post_norm = nullptr;  // f32 [D]
-    ggml_tensor * wq = nullptr;              // [D, d·H]
-    ggml_tensor * wk = nullptr;              // [D, d·K]
-    ggml_tensor * wv = nullptr;              // [D, dv·K]
-    ggml_tensor * wo = nullptr;              // [dv·H, D]
-    ggml_tensor * bq = nullptr;              // f32 [d·H]
-    ggml_tensor * bk = nullptr;              // f32 [d·K]
-    ggml_tensor * bv = nullptr;              // f32 [dv·K]
-    ggml_tensor * bo = nullptr;              // f32 [D]
-    ggml_tensor * q_norm = nullptr;          // f32 [d], or [d·H] where all heads are one
-    ggml_tensor * k_norm = nullptr;          // f32 [d] or [d·K]
-    ggml_tensor * rope_freqs = nullptr;      // f32 [n_rot / 2], frequency factors, the same for all layers that use them
+    ggml_tensor * attn_norm = nullptr;         // f32 [D]
+    ggml_tensor * attn_post_norm = nullptr;    // f32 [D]
+    ggml_tensor * wq = nullptr;                // [D, d·H]
+    ggml_tensor * wk = nullptr;                // [D, d·K]
+    ggml_tensor * wv = nullptr;                // [D, dv·K]
+    ggml_tensor * wo = nullptr;                // [dv·H, D]
+    ggml_tensor * bq = nullptr;                // f32 [d·H]
+    ggml_tensor * bk = nullptr;                // f32 [d·K]
+    ggml_tensor * bv = nullptr;                // f32 [dv·K]
+    ggml_tensor * bo = nullptr;                // f32 [D]
+    ggml_tensor * q_norm = nullptr;            // f32 [d], or [d·H] where all heads are one
+    ggml_tensor * k_norm = nullptr;            // f32 [d] or [d·K]
+    ggml_tensor * rope_freqs = nullptr;        // f32 [n_rot / 2], frequency factors, the same for all layers that use them
+    ggml_tensor * rope_freqs_there = nullptr;  // the same, on the device where the layer is; null: it is here
 
     ggml_tensor * sinks = nullptr;  // f32 [H]
 
@@ -94,13 +95,14 @@ struct LayerWeights {
 };
 
 struct Weights {
-    ggml_tensor * token_embd = nullptr;       // [D, n_vocab], plain (rows are read)
-    ggml_tensor * layer_embd = nullptr;       // [n_embd_per_layer · layers, n_vocab], plain
-    ggml_tensor * layer_embd_norm = nullptr;  // f32 [n_embd_per_layer]
-    ggml_tensor * output_norm = nullptr;      // f32 [D]
-    ggml_tensor * output = nullptr;           // [D, n_vocab]; may be a repacked copy of token_embd, or token_embd itself
-    ggml_tensor * output_bias = nullptr;      // f32 [n_vocab]
-    ggml_tensor * rope_long = nullptr;        // f32 [n_rot / 2], longrope's factors, of which a model uses one list
+    ggml_tensor * token_embd = nullptr;         // [D, n_vocab], plain (rows are read)
+    ggml_tensor * layer_embd = nullptr;         // [n_embd_per_layer · layers, n_vocab], plain
+    ggml_tensor * layer_embd_norm = nullptr;    // f32 [n_embd_per_layer]
+    ggml_tensor * output_norm = nullptr;        // f32 [D]
+    ggml_tensor * output_norm_there = nullptr;  // the same, on the device where the output is; null: it is here
+    ggml_tensor * output = nullptr;             // [D, n_vocab]; may be a repacked copy of token_embd, or token_embd itself
+    ggml_tensor * output_bias = nullptr;        // f32 [n_vocab]
+    ggml_tensor * rope_long = nullptr;          // f32 [n_rot / 2], longrope's factors, of which a model uses one list
     ggml_tensor * rope_short = nullptr;
     std::vector<LayerWeights> layers;
 };

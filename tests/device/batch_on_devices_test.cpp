@@ -21,12 +21,13 @@ int n_until_cancelled = 0;  // graphs over devices; 0: it is not
 
 }  // namespace
 
-// Before ggml's own: as the graph begins that was waited for, whoever runs it is cancelled.
-ggml_status ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, ggml_cgraph * graph) {
-    if (n_until_cancelled > 0 && --n_until_cancelled == 0) { cancel = true; }
-    using Compute = ggml_status(ggml_backend_sched_t, ggml_cgraph *);
-    static auto * const next = reinterpret_cast<Compute *>(dlsym(RTLD_NEXT, "ggml_backend_sched_graph_compute"));
-    return next(sched, graph);
+// Before ggml's own: as the graph begins that was waited for, whoever runs it is cancelled. One device runs all of it.
+ggml_status ggml_backend_graph_compute_async(ggml_backend_t backend, ggml_cgraph * graph) {
+    const bool is_there = ggml_backend_dev_type(ggml_backend_get_device(backend)) != GGML_BACKEND_DEVICE_TYPE_CPU;
+    if (is_there && n_until_cancelled > 0 && --n_until_cancelled == 0) { cancel = true; }
+    using Compute = ggml_status(ggml_backend_t, ggml_cgraph *);
+    static auto * const next = reinterpret_cast<Compute *>(dlsym(RTLD_NEXT, "ggml_backend_graph_compute_async"));
+    return next(backend, graph);
 }
 
 namespace pith::batch_on_devices_test {

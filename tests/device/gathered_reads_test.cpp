@@ -26,12 +26,11 @@ void copy_there(ggml_tensor * out, const ggml_tensor * x, int ith, int, void *) 
     if (ith == 0) { std::memcpy(out->data, x->data, ggml_nbytes(x)); }
 }
 
-// A layer's matrices on a device: of its queries, keys and values, and one that takes the queries.
+// A layer's matrices on a device: of its queries, keys and values.
 class Projections {
 public:
     explicit Projections(ggml_backend_dev_t device) : ctx_(ggml_init({8 * ggml_tensor_overhead(), nullptr, true})) {
         for (const int64_t heads : {4, 2, 2}) { all.push_back(ggml_new_tensor_2d(ctx_, GGML_TYPE_F32, kWidth, heads * kHead)); }
-        all.push_back(ggml_new_tensor_2d(ctx_, GGML_TYPE_F32, 4 * kHead, kWidth));
         std::mt19937 random(3);
         std::normal_distribution<float> draw;
         EXPECT_TRUE(on_devices([&]() -> Status {
@@ -77,7 +76,7 @@ Crossed cross(GraphRunner & runner, const Projections & weights, const std::vect
     GraphBuild & build = **begun;
     ggml_tensor * in = build.input(GGML_TYPE_F32, kWidth, n, x.data());
     std::vector<ggml_tensor *> made;
-    for (ggml_tensor * weight : std::span(weights.all).first(3)) {
+    for (ggml_tensor * weight : weights.all) {
         made.push_back(ggml_reshape_3d(build.ctx(), ggml_mul_mat(build.ctx(), weight, in), kHead, weight->ne[1] / kHead, n));
     }
     ggml_tensor * none = nullptr;
@@ -138,34 +137,6 @@ TEST_F(Crossing, TogetherIsTheSameInFewerPieces) {
         EXPECT_LE(together.n_pieces, 3);
         EXPECT_GE(alone.n_pieces, 6);
     }
-}
-
-// A product there, a norm by a weight of this machine's, and a product there again.
-TEST_F(Crossing, ANormsWeightGoesWhereItIsUsed) {
-    const std::vector<float> x = drawn(kWidth), factors = drawn(4 * kHead);
-    const std::unique_ptr<ggml_context, decltype(&ggml_free)> ctx(ggml_init({2 * ggml_tensor_overhead(), nullptr, true}),
-                                                                  &ggml_free);
-    ggml_tensor * norm = ggml_new_tensor_1d(ctx.get(), GGML_TYPE_F32, 4 * kHead);
-    const std::unique_ptr<ggml_backend_buffer, decltype(&ggml_backend_buffer_free)> buffer(
-        ggml_backend_alloc_ctx_tensors_from_buft(ctx.get(), ggml_backend_dev_buffer_type(cpu_device())),
-        &ggml_backend_buffer_free);
-    ggml_backend_tensor_set(norm, factors.data(), 0, factors.size() * sizeof(float));
-    std::vector<std::vector<float>> got;
-    for (const auto usage : {GGML_BACKEND_BUFFER_USAGE_WEIGHTS, GGML_BACKEND_BUFFER_USAGE_ANY}) {
-        ggml_backend_buffer_set_usage(buffer.get(), usage);
-        auto begun = runner_->begin(16);
-        ASSERT_TRUE(begun.ok());
-        GraphBuild & build = **begun;
-        ggml_context * c = build.ctx();
-        ggml_tensor * h = ggml_mul_mat(c, weights_->all[0], build.input(GGML_TYPE_F32, kWidth, 1, x.data()));
-        ggml_tensor * normed = ggml_mul(c, ggml_rms_norm(c, h, 1e-5F), norm);
-        got.emplace_back(static_cast<size_t>(kWidth));
-        build.output(ggml_mul_mat(c, weights_->all[3], normed), got.back().data());
-        ASSERT_TRUE(runner_->run().ok());
-        // There twice, since ggml begins anew where a weight comes along; or there, here and there: other memory is a cache's.
-        EXPECT_EQ(runner_->n_pieces(), usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS ? 2 : 3);
-    }
-    EXPECT_EQ(got[0], got[1]);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ static_assert(std::size(kCounts) == std::size(kNames));
 std::atomic<int64_t> counted[std::size(kCounts)];
 // A call of ggml's that another of these makes is a part of that one.
 thread_local int depth = 0;
+thread_local bool in_schedule = false;
 
 struct Inside {
     Inside() { ++depth; }
@@ -74,13 +75,17 @@ ggml_status ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, ggml_cg
     static auto * const next = PITH_NEXT(ggml_backend_sched_graph_compute);
     add(&GgmlCalls::graphs);
     add(&GgmlCalls::splits, ggml_backend_sched_get_n_splits(sched));
-    return next(sched, graph);
+    in_schedule = true;
+    const ggml_status status = next(sched, graph);
+    in_schedule = false;
+    return status;
 }
 
-// Of the whole of a graph, and not of a scheduler's piece.
-ggml_status ggml_backend_graph_compute(ggml_backend_t backend, ggml_cgraph * graph) {
-    static auto * const next = PITH_NEXT(ggml_backend_graph_compute);
-    if (ggml_backend_dev_type(ggml_backend_get_device(backend)) != GGML_BACKEND_DEVICE_TYPE_CPU) {
+// Of the whole of a graph, and not of a scheduler's piece. ggml_backend_graph_compute() calls it, too.
+ggml_status ggml_backend_graph_compute_async(ggml_backend_t backend, ggml_cgraph * graph) {
+    static auto * const next = PITH_NEXT(ggml_backend_graph_compute_async);
+    const bool is_there = ggml_backend_dev_type(ggml_backend_get_device(backend)) != GGML_BACKEND_DEVICE_TYPE_CPU;
+    if (!in_schedule && is_there) {
         add(&GgmlCalls::graphs);
         add(&GgmlCalls::splits);
     }

@@ -6,9 +6,8 @@
 #include "attention/bucket_attention.h"
 #include "attention/lane_attention.h"
 #include "attention/lane_rotation.h"
-#include "device/device_work.h"
 #include "device/gathered_reads.h"
-#include "device/sent_graphs.h"
+#include "engine/pass/embedded.h"
 #include "engine/pass/ranking.h"
 #include "model/layer_graph.h"
 
@@ -47,7 +46,7 @@ bool each_bucket(std::span<const BatchPart> parts, Visit visit) {
 }  // namespace
 
 bool DecodeGraph::fits(std::span<const BatchPart> parts) const {
-    if (wants_.size() != parts.size() || epoch_ != sent_graphs_epoch()) { return false; }
+    if (wants_.size() != parts.size() || !runner_.may_run_again()) { return false; }
     const BatchPart & first = parts.front();
     const bool holds_tensors =
         parts.size() == 1 || std::ranges::any_of(parts, [](const BatchPart & part) { return part.cache->any_in_buckets(); });
@@ -99,14 +98,14 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     };
     PassLayer pass_layer(*build, *file_, parts, batch_, std::move(watch), states_of);
     ggml_tensor * token_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(tokens_.data()));
-    ggml_tensor * hidden = build_embedding(build->ctx(), hp, weights, token_input);
+    ggml_tensor * hidden = embedded(*build, *file_, tokens_.data(), token_input);
     ggml_tensor * positions = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions_.data()));
     for (int layer = 0; layer < hp.n_layers; ++layer) {
         const auto reads = std::span(reads_).subspan(static_cast<size_t>(layer) * n_parts, n_parts);
         hidden = pass_layer.add(layer, hidden, positions, token_input, nullptr, reads);
     }
-    logits_ = build_head(build->ctx(), hp, weights, hidden, mul_mat_of(*build));
-    build->keep(logits_);
+    ggml_tensor * of_all = build_head(build->ctx(), hp, weights, hidden, mul_mat_of(*build));
+    build->output_rows(of_all, of_all->ne[0], [this](size_t part) { return logits_[part].data(); });
     wants_ = std::move(wants);
     storages_.clear();
     for (const BatchPart & part : parts) { storages_.push_back(part.cache->storage_id()); }
@@ -182,6 +181,7 @@ Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_
     positions_.clear();
     for (const BatchPart & part : parts) { positions_.push_back(part.first_position - part.cache->shift()); }
     if (rebuild) { PITH_RETURN_IF_ERROR(build(parts)); }
+    logits_ = logits;
     for (size_t i = 0; i < reads_.size(); ++i) {
         reads_[i].moments.only_sinks = is_sink(parts[i % parts.size()].first_position);
     }
@@ -189,11 +189,7 @@ Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_
         wants_.clear();
         return status;
     }
-    if (rebuild) { epoch_ = sent_graphs_epoch(); }
     write_states(parts);
-    for (size_t i = 0; i < logits.size(); ++i) {
-        PITH_RETURN_IF_ERROR(read_tensor(logits_, logits[i].data(), i * logits_->nb[1], logits[i].size_bytes()));
-    }
     return {};
 }
 

@@ -75,14 +75,13 @@ private:
     std::vector<uint64_t> storages_;  // [part]
     std::vector<bool> shared_masks_;  // of every bucket, in order: bucket_attention.h
     int seq_ = 0;
-    uint64_t epoch_ = 0;  // of what servers have, at the end of the last run
     int64_t n_builds_ = 0;
     std::shared_ptr<LaneBatch> batch_;  // of the run at hand
     std::vector<int32_t> tokens_;
     std::vector<int32_t> positions_;
-    ggml_tensor * logits_ = nullptr;
-    std::vector<float> queries_;    // [layer][part][H][d], where any wants them
-    std::vector<PartReads> reads_;  // [layer][part]
+    std::span<const std::span<float>> logits_;  // where those of the run at hand go
+    std::vector<float> queries_;                // [layer][part][H][d], where any wants them
+    std::vector<PartReads> reads_;              // [layer][part]
     // [recurrent layer][part][n_floats], before and behind the tokens
     std::vector<float> states_;
     std::vector<float> next_states_;

@@ -14,6 +14,7 @@
 #include "device/device_work.h"
 #include "device/gathered_reads.h"
 #include "engine/pass/ahead_rows.h"
+#include "engine/pass/embedded.h"
 #include "engine/pass/pass_layer.h"
 #include "engine/pass/ranking.h"
 #include "engine/pass/recurrent_rows.h"
@@ -123,7 +124,7 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     PassLayer pass_layer(*build, *file_, parts, batch, std::move(watch), states_of);
     ggml_tensor * token_input =
         layer == 0 || hp.n_embd_per_layer > 0 ? build->input(GGML_TYPE_I32, n, 1, tokens.data()) : nullptr;
-    ggml_tensor * in = layer == 0 ? build_embedding(build->ctx(), hp, file_->weights(), token_input)
+    ggml_tensor * in = layer == 0 ? embedded(*build, *file_, tokens.data(), token_input)
                                   : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
     const auto n_out = kept_rows.empty() ? n : static_cast<int>(kept_rows.size());
     ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;

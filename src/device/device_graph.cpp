@@ -1,0 +1,162 @@
+// device_graph.cpp - what goes in and comes out beside each other, and ggml's allocator for the rest.
+#include "device/device_graph.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+#include <utility>
+
+#include "core/items.h"
+#include "device/device_work.h"
+#include "device/sent_graphs.h"
+
+namespace pith {
+namespace {
+
+constexpr size_t kAlignment = 64;  // at least: of a line of a cache, and of whatever type an input has
+
+ggml_tensor * root_of(ggml_tensor * tensor) {
+    return tensor->view_src != nullptr ? tensor->view_src : tensor;
+}
+
+bool is_own(const ggml_tensor * node) {
+    return node->op == GGML_OP_CUSTOM || node->op == GGML_OP_MAP_CUSTOM1 || node->op == GGML_OP_MAP_CUSTOM2 ||
+           node->op == GGML_OP_MAP_CUSTOM3;
+}
+
+std::unordered_set<const ggml_tensor *> read_by(ggml_cgraph * graph) {
+    std::unordered_set<const ggml_tensor *> all;
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        const ggml_tensor * node = ggml_graph_node(graph, i);
+        all.insert(node);
+        all.insert(std::begin(node->src), std::end(node->src));
+    }
+    return all;
+}
+
+}  // namespace
+
+DeviceGraph::~DeviceGraph() {
+    if (gallocr_ == nullptr && ends_ == nullptr) { return; }
+    give_back([&] {
+        ggml_gallocr_free(gallocr_);
+        if (ends_ != nullptr) { ggml_backend_buffer_free(ends_->buffer); }
+    });
+}
+
+bool DeviceGraph::can_run(ggml_cgraph * graph) const {
+    const auto is_elsewhere = [&](ggml_tensor * tensor) {
+        const ggml_backend_buffer_t buffer = tensor == nullptr ? nullptr : root_of(tensor)->buffer;
+        return buffer != nullptr && !ggml_backend_supports_buft(device_, ggml_backend_buffer_get_type(buffer));
+    };
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        ggml_tensor * node = ggml_graph_node(graph, i);
+        if (is_own(node) || is_elsewhere(node) || std::ranges::any_of(node->src, is_elsewhere)) { return false; }
+        if (!is_only_a_view(node) && !ggml_backend_supports_op(device_, node)) { return false; }
+    }
+    return true;
+}
+
+Status DeviceGraph::make_room(size_t n_bytes) {
+    if (ends_ != nullptr && ggml_nbytes(ends_) >= n_bytes) { return {}; }
+    if (ends_ != nullptr) { ggml_backend_buffer_free(std::exchange(ends_, nullptr)->buffer); }
+    context_.reset(ggml_init({ggml_tensor_overhead(), nullptr, true}));
+    if (!context_) { return {ErrorCode::kOutOfMemory, "no memory for a compute graph"}; }
+    ggml_tensor * ends = ggml_new_tensor_1d(context_.get(), GGML_TYPE_I8, static_cast<int64_t>(n_bytes));
+    if (ggml_backend_alloc_ctx_tensors_from_buft(context_.get(), ggml_backend_get_default_buffer_type(device_)) == nullptr) {
+        return {ErrorCode::kOutOfMemory, "no memory on a device"};
+    }
+    ends_ = ends;
+    return {};
+}
+
+Status DeviceGraph::plan(ggml_cgraph * graph, std::span<const GraphInput> inputs, std::span<const GraphOutput> outputs) {
+    forget_sent_graphs();
+    const ggml_backend_buffer_type_t type = ggml_backend_get_default_buffer_type(device_);
+    const size_t alignment = std::max(kAlignment, ggml_backend_buft_get_alignment(type));
+    struct Place {
+        ggml_tensor * tensor;
+        size_t at;
+    };
+    std::vector<Place> places;
+    size_t end = 0;
+    const auto place = [&](ggml_tensor * tensor) {
+        places.push_back({tensor, end});
+        end += (ggml_backend_buft_get_alloc_size(type, tensor) + alignment - 1) / alignment * alignment;
+    };
+    const auto read = read_by(graph);
+    for (const GraphInput & input : inputs) {
+        if (input.tensor != nullptr && read.contains(input.tensor)) { place(input.tensor); }
+    }
+    n_sent_ = end;
+    for (const GraphOutput & output : outputs) {
+        ggml_tensor * root = root_of(output.tensor);
+        if (root->buffer == nullptr && std::ranges::find(places, root, &Place::tensor) == places.end()) { place(root); }
+    }
+
+    const Status no_memory(ErrorCode::kOutOfMemory, std::string("no memory for the activations of a compute graph on ") +
+                                                        ggml_backend_name(device_) + ": use a smaller " + item::kChunk +
+                                                        ", or fewer layers on the device (" + item::kDeviceLayers + ", " +
+                                                        item::kTensorSplit + ")");
+    if (end > 0 && !make_room(end).ok()) { return no_memory; }
+    for (const Place & one : places) {
+        if (ggml_backend_tensor_alloc(ends_->buffer, one.tensor, static_cast<uint8_t *>(ends_->data) + one.at) !=
+            GGML_STATUS_SUCCESS) {
+            return no_memory;
+        }
+    }
+    sent_.resize(n_sent_);
+    read_.resize(end - n_sent_);
+    if (gallocr_ == nullptr) { gallocr_ = ggml_gallocr_new(type); }
+    if (gallocr_ == nullptr || !ggml_gallocr_reserve(gallocr_, graph) || !ggml_gallocr_alloc_graph(gallocr_, graph)) {
+        return no_memory;
+    }
+    return {};
+}
+
+void DeviceGraph::send(std::span<const GraphInput> inputs) {
+    for (const GraphInput & input : inputs) {
+        if (input.tensor == nullptr) {
+            input.fill({});
+        } else if (input.tensor->buffer != nullptr) {  // somebody reads it
+            const std::span to = std::span(sent_).subspan(place_of(input.tensor), ggml_nbytes(input.tensor));
+            if (input.data != nullptr) {
+                std::memcpy(to.data(), input.data, to.size());
+            } else {
+                input.fill(to);
+            }
+        }
+    }
+    if (n_sent_ > 0) { ggml_backend_tensor_set_async(device_, ends_, sent_.data(), 0, n_sent_); }
+}
+
+ggml_status DeviceGraph::compute(ggml_cgraph * graph) {
+    forget_sent_graphs();  // this one takes the place of the last that was sent
+    const ggml_status status = ggml_backend_graph_compute_async(device_, graph);
+    if (status == GGML_STATUS_SUCCESS && !read_.empty()) {
+        ggml_backend_tensor_get_async(device_, ends_, read_.data(), n_sent_, read_.size());
+    }
+    ggml_backend_synchronize(device_);
+    return status;
+}
+
+void DeviceGraph::read(std::span<const GraphOutput> outputs) const {
+    for (const GraphOutput & output : outputs) {
+        ggml_tensor * tensor = output.tensor;
+        const bool came = ends_ != nullptr && root_of(tensor)->buffer == ends_->buffer && place_of(tensor) >= n_sent_;
+        for (size_t row = 0; row < output.n_rows(); ++row) {
+            const size_t at = row * output.row_bytes;
+            if (came) {
+                std::memcpy(output.to(row), read_.data() + place_of(tensor) - n_sent_ + at, output.row_bytes);
+            } else {
+                ggml_backend_tensor_get(tensor, output.to(row), at, output.row_bytes);
+            }
+        }
+    }
+}
+
+size_t DeviceGraph::place_of(const ggml_tensor * tensor) const {
+    return static_cast<size_t>(static_cast<const uint8_t *>(tensor->data) - static_cast<const uint8_t *>(ends_->data));
+}
+
+}  // namespace pith
