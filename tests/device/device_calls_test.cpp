@@ -140,6 +140,12 @@ TEST_F(DeviceCalls, OfATokenCanOnlyFall) {
     }
 }
 
+// Sums of what every query pays take two graphs a layer, and the head is one more.
+TEST_F(DeviceCalls, OfATokenWhoseAttentionIsSummedCanOnlyFall) {
+    const PerLayer calls = per_layer([&](const Model & model) { return of_token(model, 1, "h2o"); });
+    expect_at_most({2 * 32 + 1, 5 * 32 + 2, 2 * 32 + 1, 0}, calls.at(kLayersOfAModel));
+}
+
 TEST_F(DeviceCalls, OfALayerAndChunkCanOnlyFall) {
     const auto model = load(kManyLayers);
     ASSERT_TRUE(model.ok()) << model.status().message();
