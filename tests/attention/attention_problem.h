@@ -11,12 +11,11 @@
 #include <random>
 #include <span>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "attention/cpu/cpu_attention.h"
-#include "attention/cpu/cpu_kernels.h"
+#include "attention/rounding.h"
 #include "ggml.h"
 
 namespace pith::testing {
@@ -79,13 +78,9 @@ inline std::string describe(const Case & c) {
     return text;
 }
 
-// What rounding may cost, as a share of the largest result. Where stored codes meet whole numbers (few rows of queries, with
-// values), queries and weights are rounded to 16 bits.
+// What rounding may cost, as a share of the largest result.
 inline double tolerance(const Case & c) {
-    const auto has_codes = [](KvFormat format) { return format == KvFormat::kQ8_0 || format == KvFormat::kQ4_0; };
-    const bool few = c.n_group * c.n_queries <= kMaxDotRows && c.head_dim_v > 0;
-    const bool rounds = std::string_view(cpu_attention_target()) == "AVX3_DL";
-    return few && rounds && (has_codes(c.k) || has_codes(c.v)) ? 1e-4 : 1e-5;
+    return attention_rounding(c.k, c.v, c.head_dim, c.n_group * c.n_queries, c.head_dim_v > 0);
 }
 
 class Problem {

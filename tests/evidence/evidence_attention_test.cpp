@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "attention/cpu/cpu_lane_attention.h"
 #include "attention/random_lanes.h"
+#include "attention/rounding.h"
 #include "evidence/evidence_state.h"
 #include "evidence/lane_tiles.h"
 #include "evidence/observe.h"
@@ -49,8 +51,11 @@ protected:
     }
     static std::vector<int> sampled(const ProfileNeeds & needs, int n_seen);
 
-    // Keys are decoded to f32 whatever their type; observe_test.cpp has the path that multiplies in the type's precision.
-    double tolerance_ = 1e-5;
+    // What each number of a row may be off by. observe_test.cpp has the path that multiplies in the type's precision.
+    static double off(const Vector & row) {
+        const KvFormat format = format_of(GetParam().type).value();
+        return testing::most_off(row, testing::attention_rounding(format, format, GetParam().head_dim, kMaxDotRows + 1, false));
+    }
     RandomLanes lanes_{GetParam().type, GetParam().n_kv_heads, GetParam().n_group, GetParam().head_dim, kFirst, kLast};
 };
 
@@ -79,10 +84,10 @@ TEST_P(EvidenceAttention, WindowSquaresAndEntropyEqualPlainCode) {
             }
         }
         for (size_t j = 0; j < squares.size(); ++j) {
-            EXPECT_NEAR(evidence->window_head_sq.row(head)[j], squares[j], tolerance_ * 24);
-            EXPECT_NEAR(evidence->window_mean.row(head)[j], mean[j], tolerance_);
+            EXPECT_NEAR(evidence->window_head_sq.row(head)[j], squares[j], 2 * off(squares));
+            EXPECT_NEAR(evidence->window_mean.row(head)[j], mean[j], off(mean));
         }
-        EXPECT_NEAR(evidence->window_entropy[static_cast<size_t>(head)], entropy, tolerance_ * entropy);
+        EXPECT_NEAR(evidence->window_entropy[static_cast<size_t>(head)], entropy, off({1 + entropy}));
     }
 }
 
@@ -117,7 +122,7 @@ TEST_P(EvidenceAttention, TheMaximumOfPooledRowsEqualsPlainCode) {
                     most[at] = std::max(most[at], j < n_past && after > 0 ? pooled[at] * before / after : pooled[at]);
                 }
             }
-            for (size_t j = 0; j < most.size(); ++j) { ASSERT_NEAR(evidence->window_max.row(head)[j], most[j], tolerance_); }
+            for (size_t j = 0; j < most.size(); ++j) { ASSERT_NEAR(evidence->window_max.row(head)[j], most[j], off(most)); }
         }
     }
 }
@@ -196,10 +201,10 @@ TEST_P(EvidenceAttention, ProfilesEqualPlainCodeForEveryDistanceAndSample) {
                     for (size_t j = 0; j < mean.size(); ++j) { mean[j] += unit[j] / 70; }
                     if (!needs.profile.wants_rows()) { continue; }
                     const auto row = evidence->sampled_rows.row(head * 70 + static_cast<int>(i));
-                    for (size_t j = 0; j < mean.size(); ++j) { ASSERT_NEAR(row[j], p[j], tolerance_); }
+                    for (size_t j = 0; j < mean.size(); ++j) { ASSERT_NEAR(row[j], p[j], off(p)); }
                 }
                 for (size_t j = 0; j < mean.size(); ++j) {
-                    ASSERT_NEAR(evidence->profile.row(head)[j], mean[j], tolerance_)
+                    ASSERT_NEAR(evidence->profile.row(head)[j], mean[j], off(mean))
                         << "distance " << static_cast<int>(distance);
                 }
             }
@@ -322,7 +327,7 @@ TEST_P(EvidenceAttention, TheTopWindowSampleIsThePositionsTheWindowAttendsToMost
                 unit_row(lanes_.probabilities(head, attention[static_cast<size_t>(i)].second), HeadDistance::kCosine);
             for (size_t j = 0; j < mean.size(); ++j) { mean[j] += unit[j] / 6; }
         }
-        for (size_t j = 0; j < mean.size(); ++j) { ASSERT_NEAR(evidence->profile.row(head)[j], mean[j], tolerance_); }
+        for (size_t j = 0; j < mean.size(); ++j) { ASSERT_NEAR(evidence->profile.row(head)[j], mean[j], off(mean)); }
     }
 }
 
@@ -338,7 +343,7 @@ TEST_P(EvidenceAttention, BeforeAnyPositionIsEligibleTheNewestQueriesStandIn) {
             const Vector unit = unit_row(lanes_.probabilities(head, p), HeadDistance::kCosine);
             for (size_t j = 0; j < mean.size(); ++j) { mean[j] += unit[j] / 4; }
         }
-        for (size_t j = 0; j < mean.size(); ++j) { ASSERT_NEAR(evidence->profile.row(head)[j], mean[j], tolerance_); }
+        for (size_t j = 0; j < mean.size(); ++j) { ASSERT_NEAR(evidence->profile.row(head)[j], mean[j], off(mean)); }
     }
 }
 

@@ -197,6 +197,8 @@ void attend_part(AttentionPlan & plan, AttentionScratch & scratch, int ith, int 
 const char * cpu_attention_target();
 // Whether the kernel is worth using with it: not with SSE2 alone, whose prefill reached 0.63 of ggml's rate.
 bool cpu_attention_pays();
+// Whether many rows over such entries are multiplied as 16-bit whole numbers (cpu_word_products-inl.h).
+bool cpu_attention_multiplies_words(KvFormat k_format, KvFormat v_format, int head_dim);
 // The instruction sets that this processor and this build share, best first, and a way to choose one (tests, benches).
 std::vector<const char *> cpu_attention_targets();
 // false: there is no such target here. nullptr: the best again. Not while a kernel runs.

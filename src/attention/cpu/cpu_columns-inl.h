@@ -218,11 +218,12 @@ HWY_INLINE void AddPanelColumns(const Panel & p, const ColumnState & s, const He
     }
 }
 
-template <size_t kVectors>
+template <size_t kVectors, class Products>
 void RunPanel(const Panel & p, const ColumnState & s, int span, const HeadPlanes & planes, double * numbers) {
     constexpr size_t kRows = kVectors * kN;
-    StartPanel<kVectors>(p, s);
-    const size_t n_parts = AttendPanel<kVectors>(p, s, span);
+    Products products(p.task, kWidestPanel, s.of_products);
+    StartPanel<kVectors>(p, s, products);
+    const size_t n_parts = AttendPanel<kVectors>(p, s, span, products);
     FinishRows<kVectors>(p, s, numbers);
     AddPanelColumns<kVectors>(p, s, planes);
     if (p.task.head_dim_v == 0 && p.lane.log_sum == nullptr) { return; }
@@ -238,6 +239,7 @@ void RunPanel(const Panel & p, const ColumnState & s, int span, const HeadPlanes
 }
 
 // A strand of queries, panel by panel, head by head. planes: see n_planes(); numbers [heads][2].
+template <class Products>
 void ColumnUnit(const AttentionTask & task, const AttentionUnit & unit, float * planes, double * numbers, float * scratch) {
     const LaneView & lane = task.lanes[static_cast<size_t>(unit.lane)];
     const ColumnTask & columns = task.columns;
@@ -267,11 +269,11 @@ void ColumnUnit(const AttentionTask & task, const AttentionUnit & unit, float * 
             const auto of_head = [&](float * plane) { return plane == nullptr ? nullptr : plane + i * width; };
             const HeadPlanes of_this{of_head(sum), of_head(squares), of_head(largest), of_head(profile), group_squares};
             if (n > 2 * kVector) {
-                RunPanel<3>(panel, s, unit.span, of_this, numbers + 2 * i);
+                RunPanel<3, Products>(panel, s, unit.span, of_this, numbers + 2 * i);
             } else if (n > kVector) {
-                RunPanel<2>(panel, s, unit.span, of_this, numbers + 2 * i);
+                RunPanel<2, Products>(panel, s, unit.span, of_this, numbers + 2 * i);
             } else {
-                RunPanel<1>(panel, s, unit.span, of_this, numbers + 2 * i);
+                RunPanel<1, Products>(panel, s, unit.span, of_this, numbers + 2 * i);
             }
         }
         first += n;

@@ -20,13 +20,19 @@ namespace pith::HWY_NAMESPACE {
 
 void RunUnits(const AttentionTask & task, const UnitsInRun & in_run, float * partial, double * numbers, float * scratch) {
     const AttentionUnit & unit = in_run.unit();
-    if (has_strands(task)) {
-        ColumnUnit(task, unit, partial_of(unit, partial), numbers + unit.numbers, scratch);
-    } else if (has_few_rows(task)) {
-        DotUnits(task, in_run, partial, scratch);
-    } else {
-        TileUnit(task, unit, partial_of(unit, partial), scratch);
-    }
+    if (has_few_rows(task)) { return DotUnits(task, in_run, partial, scratch); }
+    WithProducts(task, [&](auto kind) HWY_ATTR {
+        using Products = typename decltype(kind)::type;
+        if (has_strands(task)) {
+            ColumnUnit<Products>(task, unit, partial_of(unit, partial), numbers + unit.numbers, scratch);
+        } else {
+            TileUnit<Products>(task, unit, partial_of(unit, partial), scratch);
+        }
+    });
+}
+
+bool MultipliesWords(KvFormat k_format, KvFormat v_format, int head_dim) {
+    return RoundsToWords(k_format, v_format, head_dim);
 }
 
 int64_t ThisTarget() {
@@ -40,6 +46,7 @@ HWY_AFTER_NAMESPACE();
 namespace pith {
 
 HWY_EXPORT(RunUnits);
+HWY_EXPORT(MultipliesWords);
 HWY_EXPORT(ThisTarget);
 
 void run_units(const AttentionTask & task, const UnitsInRun & in_run, float * partial, double * numbers, float * scratch) {
@@ -52,8 +59,7 @@ size_t scratch_floats(const AttentionTask & task, int longest, int span) {
         const size_t n_blocks = static_cast<size_t>(longest + kEntryBlock - 1) / kEntryBlock;
         const size_t n_kept = task.columns.group_squares.empty() ? 1 : 2;
         const size_t n_parts = longest > span ? static_cast<size_t>((longest + span - 1) / span) : 1;
-        return kWidestPanel * static_cast<size_t>(task.head_dim) + kEntryBlock * dims + 9 * kWidestPanel +
-               n_blocks * kWidestPanel * (n_kept * kEntryBlock + 1) +
+        return product_floats(task, kWidestPanel) + 9 * kWidestPanel + n_blocks * kWidestPanel * (n_kept * kEntryBlock + 1) +
                n_parts * kWidestPanel * (static_cast<size_t>(task.head_dim_v) + 4);
     }
     if (has_few_rows(task)) {
@@ -61,11 +67,16 @@ size_t scratch_floats(const AttentionTask & task, int longest, int span) {
         // The rows as whole numbers: two bytes, two of a block.
         return kMaxDotRows * (dims + kEntryBlock + head_dim / 2 + head_dim / 16);
     }
-    return (kTileRows + kEntryBlock) * dims + kEntryBlock * kWidestPanel + 5 * kTileRows;
+    return product_floats(task, kTileRows) + kTileRows * static_cast<size_t>(task.head_dim_v) + kEntryBlock * kWidestPanel +
+           5 * kTileRows;
 }
 
 const char * cpu_attention_target() {
     return hwy::TargetName(HWY_DYNAMIC_DISPATCH(ThisTarget)());
+}
+
+bool cpu_attention_multiplies_words(KvFormat k_format, KvFormat v_format, int head_dim) {
+    return HWY_DYNAMIC_DISPATCH(MultipliesWords)(k_format, v_format, head_dim);
 }
 
 bool cpu_attention_pays() {

@@ -116,6 +116,14 @@ void add_row_columns(const AttentionTask & task, std::span<const AttentionUnit> 
 void add_strand_columns(const AttentionTask & task, std::span<const AttentionUnit> strands, const float * partial,
                         const double * numbers);
 
+// Floats of scratch that products of n_rows rows with blocks of entries need: see ProductSpace.
+inline size_t product_floats(const AttentionTask & task, size_t n_rows) {
+    const auto head_dim = static_cast<size_t>(task.head_dim);
+    const auto head_dim_v = static_cast<size_t>(task.head_dim_v);
+    return (n_rows + kEntryBlock) * head_dim + kEntryBlock * head_dim_v + n_rows + 2 * kEntryBlock +
+           (kEntryBlock / 2 + 1) * kWidestPanel + 2 * std::max(head_dim, head_dim_v);
+}
+
 // Floats of scratch that a unit of the task needs, which sees at most `longest` entries, a strand's in spans of `span`.
 size_t scratch_floats(const AttentionTask & task, int longest, int span);
 

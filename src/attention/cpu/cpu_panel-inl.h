@@ -16,7 +16,6 @@ HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
 
 struct ColumnState {
-    float * q;            // [head_dim][rows]
     float * largest;      // [rows] of the scores so far; in the end of all, as the next three
     float * sum;          // [rows] of the weights, relative to it
     float * squares;      // [rows] of the squared weights
@@ -26,8 +25,7 @@ struct ColumnState {
     float * unit_share;   // [rows] what makes them the row that the profile wants
     int32_t * visible;    // [rows]
     int32_t * when;       // [rows] query positions, where entries are hidden
-    float * k_block;      // [kEntryBlock][head_dim]
-    float * v_block;      // [kEntryBlock][head_dim_v]
+    float * of_products;  // their scratch
     float * weights;      // [entry][rows]
     float * maxima;       // [block][rows] what a block's weights are relative to
     float * parts;        // [span][part_floats]: per row maximum, sum, values, squares, products, each [rows]
@@ -44,18 +42,14 @@ HWY_INLINE ColumnState MakeColumnState(const AttentionTask & task, int longest, 
         scratch += n;
         return from;
     };
-    const auto head_dim = static_cast<size_t>(task.head_dim);
-    const auto head_dim_v = static_cast<size_t>(task.head_dim_v);
     const size_t n_blocks = static_cast<size_t>(longest + kEntryBlock - 1) / kEntryBlock;
     ColumnState s;
-    s.q = take(kWidestPanel * head_dim);
     for (float ** rows : {&s.largest, &s.sum, &s.squares, &s.products, &s.factor, &s.share, &s.unit_share}) {
         *rows = take(kWidestPanel);
     }
     s.visible = reinterpret_cast<int32_t *>(take(kWidestPanel));
     s.when = reinterpret_cast<int32_t *>(take(kWidestPanel));
-    s.k_block = take(kEntryBlock * head_dim);
-    s.v_block = take(kEntryBlock * head_dim_v);
+    s.of_products = take(product_floats(task, kWidestPanel));
     s.weights = take(n_blocks * kEntryBlock * kWidestPanel);
     s.maxima = take(n_blocks * kWidestPanel);
     s.parts = take((longest > span ? static_cast<size_t>((longest + span - 1) / span) : 1) * PartFloats(task, kWidestPanel));
@@ -79,17 +73,15 @@ struct Panel {
 };
 
 // Queries transposed, states empty. Rows behind the last are queries of zeros.
-template <size_t kVectors>
-HWY_INLINE void StartPanel(const Panel & p, const ColumnState & s) {
+template <size_t kVectors, class Products>
+HWY_INLINE void StartPanel(const Panel & p, const ColumnState & s, Products & products) {
     constexpr size_t kRows = kVectors * kN;
-    const auto head_dim = static_cast<size_t>(p.task.head_dim);
     for (size_t r = 0; r < kRows; ++r) {
         const bool real = r < static_cast<size_t>(p.n);
         const size_t t = static_cast<size_t>(p.first) + r;
         const float * from =
-            p.lane.q + (real ? t * p.task.q_query_stride + static_cast<size_t>(p.head) * p.task.q_head_stride : 0);
-        const float scale = real ? p.task.scale * kLog2E : 0.0F;
-        for (size_t c = 0; c < head_dim; ++c) { s.q[c * kRows + r] = real ? from[c] * scale : 0.0F; }
+            real ? p.lane.q + t * p.task.q_query_stride + static_cast<size_t>(p.head) * p.task.q_head_stride : nullptr;
+        products.template SetQuery<kRows>(r, from, p.task.scale * kLog2E);
         s.visible[r] = real ? n_visible(p.task, p.lane, static_cast<int>(t)) : s.visible[r - 1];
         if (p.lane.hidden != nullptr) { s.when[r] = real ? p.lane.query_positions[t] : s.when[r - 1]; }
     }
@@ -148,13 +140,11 @@ HWY_INLINE void JoinSpans(const Panel & p, const ColumnState & s, size_t n_parts
 }
 
 // Returns the number of spans.
-template <size_t kVectors>
-HWY_INLINE size_t AttendPanel(const Panel & p, const ColumnState & s, int span) {
+template <size_t kVectors, class Products>
+HWY_INLINE size_t AttendPanel(const Panel & p, const ColumnState & s, int span, Products & products) {
     const DF df;
     constexpr size_t kRows = kVectors * kN;
     const AttentionTask & task = p.task;
-    const auto head_dim = static_cast<size_t>(task.head_dim);
-    const auto head_dim_v = static_cast<size_t>(task.head_dim_v);
     const bool wants_squares = !task.columns.profile.empty() && task.columns.distance == HeadDistance::kCosine;
     const bool wants_products = !task.columns.entropy.empty();
     const int end = p.end(s);
@@ -170,12 +160,11 @@ HWY_INLINE size_t AttendPanel(const Panel & p, const ColumnState & s, int span) 
         const bool masked = s.visible[0] - begin < static_cast<int>(n);
         const int32_t * hidden = HiddenBlock(p.lane, begin, s.when[p.n - 1]);
         float * weights = s.weights + static_cast<size_t>(begin) * kRows;
-        size_t step = 0;
-        const float * k = BlockRows(task.k_format, p.lane.k, task.k_stride, head_dim, begin, n, s.k_block, step);
+        products.TakeKeys(p.lane, begin, n);
         const Ahead next_k = keys_ahead(task, p.lane, begin + kEntryBlock, end);
         for (size_t j = 0; j < n; j += kSteps) {
             next_k.fetch(j, kSteps);
-            ScorePanel<kVectors>(s.q, head_dim, k + j * step, step, HWY_MIN(kSteps, n - j), weights + j * kRows);
+            products.template Score<kVectors>(0, j, HWY_MIN(kSteps, n - j), weights + j * kRows);
         }
         for (size_t i = 0; i < kRows; i += kN) {
             if (task.softcap != 0.0F) { CapColumn<kRows>(weights + i, n, task.softcap * kLog2E); }
@@ -194,9 +183,9 @@ HWY_INLINE size_t AttendPanel(const Panel & p, const ColumnState & s, int span) 
         // Columns are summed four at a time.
         std::fill(weights + n * kRows, weights + (n + 3) / 4 * 4 * kRows, 0.0F);
         std::copy_n(s.largest, kRows, s.maxima + static_cast<size_t>(begin) / kEntryBlock * kRows);
-        if (head_dim_v == 0) { continue; }
-        const float * v = BlockRows(task.v_format, p.lane.v, task.v_stride, head_dim_v, begin, n, s.v_block, step);
-        AddPanel<kVectors>(weights, s.factor, v, step, n, head_dim_v, values);
+        if (task.head_dim_v == 0) { continue; }
+        products.TakeValues(p.lane, begin, n);
+        products.template Add<kVectors>(weights, s.factor, n, values);
     }
     EndSpan<kVectors>(p, s, values);
     if (n_parts > 1) { JoinSpans<kVectors>(p, s, n_parts); }

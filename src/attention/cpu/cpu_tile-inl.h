@@ -1,11 +1,11 @@
 // cpu_tile-inl.h - many rows (prefill): panels of 3 vectors of rows against blocks of entries. Included once per instruction
 // set. Stage: attention.
 //
-// Rows lie across a vector's lanes: with Q transposed once per tile of rows, K and V are read as they lie, one element
-// broadcast to all rows, and the softmax needs no sums across lanes.
+// Rows lie across a vector's lanes, so that the softmax needs no sums across lanes; products are those of
+// cpu_products-inl.h.
 //
-// scratch: q [panel][head_dim][rows], sums [panel][head_dim_v][rows], weights [kEntryBlock][rows], largest, sum, factor,
-// visible, when [kTileRows], then K and V of a block as f32 where they are not.
+// scratch: sums [panel][head_dim_v][rows], weights [kEntryBlock][rows], largest, sum, factor, visible, when [kTileRows], then
+// that of the products.
 #if defined(PITH_CPU_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PITH_CPU_TILE_INL_H_
 #undef PITH_CPU_TILE_INL_H_
@@ -14,6 +14,7 @@
 #endif
 
 #include "attention/cpu/cpu_dot-inl.h"
+#include "attention/cpu/cpu_word_products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
@@ -22,7 +23,6 @@ inline constexpr size_t kPanel = 3 * kN;  // rows
 static_assert(kTileRows % kPanel == 0 && kEntryBlock % kSteps == 0);
 
 struct TileState {
-    float * q;
     float * values;
     float * weights;
     float * largest;
@@ -30,88 +30,8 @@ struct TileState {
     float * factor;
     int32_t * visible;
     int32_t * when;  // the rows' query positions, where entries are hidden
-    float * k_block;
-    float * v_block;
+    float * products;
 };
-
-// n rows as f32, and how far apart they are.
-template <class Load>
-void Expand(const uint8_t * from, size_t stride, size_t n, size_t head_dim, float * to) {
-    for (size_t j = 0; j < n; ++j) {
-        const uint8_t * row = from + j * stride;
-        for (size_t c = 0; c < head_dim; c += kN) {
-            hn::StoreU(Load::At(row, c, Load::Shared(row, c)), DF(), to + j * head_dim + c);
-        }
-    }
-}
-
-// Rows [begin, begin + n) as floats `step` apart: as they lie, or expanded.
-HWY_INLINE const float * BlockRows(KvFormat format, const void * rows, size_t stride, size_t dim, int begin, size_t n,
-                                   float * expanded, size_t & step) {
-    const uint8_t * from = static_cast<const uint8_t *>(rows) + static_cast<size_t>(begin) * stride;
-    if (format == KvFormat::kF32) {
-        step = stride / sizeof(float);
-        return reinterpret_cast<const float *>(from);
-    }
-    step = dim;
-    WithLoader(format, [&](auto load) HWY_ATTR { Expand<decltype(load)>(from, stride, n, dim, expanded); });
-    return expanded;
-}
-
-// weights[j][rows] = k[j] . q[rows] for n entries (and up to kSteps - 1 more places), kVectors vectors of rows.
-template <size_t kVectors>
-HWY_INLINE void ScorePanel(const float * HWY_RESTRICT q, size_t head_dim, const float * HWY_RESTRICT k, size_t stride, size_t n,
-                           float * HWY_RESTRICT weights) {
-    const DF df;
-    constexpr size_t kRows = kVectors * kN;
-    for (size_t j = 0; j < n; j += kSteps) {
-        const float * keys[kSteps];
-        for (size_t e = 0; e < kSteps; ++e) { keys[e] = k + HWY_MIN(j + e, n - 1) * stride; }
-        VF sums[kSteps][kVectors];
-        for (size_t e = 0; e < kSteps; ++e) {
-            for (size_t i = 0; i < kVectors; ++i) { sums[e][i] = hn::Zero(df); }
-        }
-        for (size_t c = 0; c < head_dim; ++c) {
-            VF rows[kVectors];
-            for (size_t i = 0; i < kVectors; ++i) { rows[i] = hn::Load(df, q + c * kRows + i * kN); }
-            for (size_t e = 0; e < kSteps; ++e) {
-                const auto key = hn::Set(df, keys[e][c]);
-                for (size_t i = 0; i < kVectors; ++i) { sums[e][i] = hn::MulAdd(key, rows[i], sums[e][i]); }
-            }
-        }
-        for (size_t e = 0; e < kSteps; ++e) {
-            for (size_t i = 0; i < kVectors; ++i) { hn::Store(sums[e][i], df, weights + (j + e) * kRows + i * kN); }
-        }
-    }
-}
-
-// values[c][rows] = factor[rows] values[c][rows] + sum over n entries of v[j][c] weights[j][rows]
-template <size_t kVectors>
-HWY_INLINE void AddPanel(const float * HWY_RESTRICT weights, const float * HWY_RESTRICT factor, const float * HWY_RESTRICT v,
-                         size_t stride, size_t n, size_t head_dim, float * HWY_RESTRICT values) {
-    const DF df;
-    constexpr size_t kRows = kVectors * kN;
-    for (size_t c = 0; c < head_dim; c += kSteps) {
-        VF sums[kSteps][kVectors];
-        for (size_t i = 0; i < kVectors; ++i) {
-            const auto scale = hn::Load(df, factor + i * kN);
-            for (size_t e = 0; e < kSteps; ++e) {
-                sums[e][i] = hn::Mul(scale, hn::Load(df, values + (c + e) * kRows + i * kN));
-            }
-        }
-        for (size_t j = 0; j < n; ++j) {
-            VF w[kVectors];
-            for (size_t i = 0; i < kVectors; ++i) { w[i] = hn::Load(df, weights + j * kRows + i * kN); }
-            for (size_t e = 0; e < kSteps; ++e) {
-                const auto value = hn::Set(df, v[j * stride + c + e]);
-                for (size_t i = 0; i < kVectors; ++i) { sums[e][i] = hn::MulAdd(value, w[i], sums[e][i]); }
-            }
-        }
-        for (size_t e = 0; e < kSteps; ++e) {
-            for (size_t i = 0; i < kVectors; ++i) { hn::Store(sums[e][i], df, values + (c + e) * kRows + i * kN); }
-        }
-    }
-}
 
 // Where a block's entries disappear: nullptr where none of them does for queries up to the position `last`.
 HWY_INLINE const int32_t * HiddenBlock(const LaneView & lane, int begin, int32_t last) {
@@ -192,7 +112,6 @@ HWY_INLINE TileState MakeState(const AttentionTask & task, float * scratch) {
         return from;
     };
     TileState s;
-    s.q = take(kTileRows * static_cast<size_t>(task.head_dim));
     s.values = take(kTileRows * static_cast<size_t>(task.head_dim_v));
     s.weights = take(kEntryBlock * kPanel);
     s.largest = take(kTileRows);
@@ -200,15 +119,14 @@ HWY_INLINE TileState MakeState(const AttentionTask & task, float * scratch) {
     s.factor = take(kTileRows);
     s.visible = reinterpret_cast<int32_t *>(take(kTileRows));
     s.when = reinterpret_cast<int32_t *>(take(kTileRows));
-    s.k_block = take(kEntryBlock * static_cast<size_t>(task.head_dim));
-    s.v_block = take(kEntryBlock * static_cast<size_t>(task.head_dim_v));
+    s.products = scratch;
     return s;
 }
 
 // Queries transposed by panels, states empty. Rows behind the last repeat its limit with a query of zeros.
+template <class Products>
 HWY_INLINE void StartTile(const AttentionTask & task, const LaneView & lane, const AttentionUnit & unit, size_t n_padded,
-                          TileState & s) {
-    const auto head_dim = static_cast<size_t>(task.head_dim);
+                          const TileState & s, Products & products) {
     const auto n_group = static_cast<size_t>(task.n_group);
     int last_query = -1;
     int seen = 0;
@@ -216,15 +134,14 @@ HWY_INLINE void StartTile(const AttentionTask & task, const LaneView & lane, con
     for (size_t r = 0; r < n_padded; ++r) {
         const size_t row = static_cast<size_t>(unit.row) + r;
         const size_t t = row / n_group;
-        float * to = s.q + r / kPanel * kPanel * head_dim + r % kPanel;
         if (r < static_cast<size_t>(unit.n_rows)) {
             const float * from = lane.q + t * task.q_query_stride + row % n_group * task.q_head_stride;
-            for (size_t c = 0; c < head_dim; ++c) { to[c * kPanel] = from[c] * (task.scale * kLog2E); }
+            products.template SetQuery<kPanel>(r, from, task.scale * kLog2E);
             if (static_cast<int>(t) != last_query) { seen = n_visible(task, lane, static_cast<int>(t)); }
             if (lane.hidden != nullptr) { when = lane.query_positions[t]; }
             last_query = static_cast<int>(t);
         } else {
-            for (size_t c = 0; c < head_dim; ++c) { to[c * kPanel] = 0.0F; }
+            products.template SetQuery<kPanel>(r, nullptr, 0.0F);
         }
         s.visible[r] = seen;
         s.when[r] = when;
@@ -234,20 +151,19 @@ HWY_INLINE void StartTile(const AttentionTask & task, const LaneView & lane, con
     std::fill(s.values, s.values + n_padded * static_cast<size_t>(task.head_dim_v), 0.0F);
 }
 
+template <class Products>
 void TileUnit(const AttentionTask & task, const AttentionUnit & unit, float * partial, float * scratch) {
     const LaneView & lane = task.lanes[static_cast<size_t>(unit.lane)];
-    const auto head_dim = static_cast<size_t>(task.head_dim);
     const auto head_dim_v = static_cast<size_t>(task.head_dim_v);
     const size_t n_panels = (static_cast<size_t>(unit.n_rows) + kPanel - 1) / kPanel;
-    TileState s = MakeState(task, scratch);
-    StartTile(task, lane, unit, n_panels * kPanel, s);
+    const TileState s = MakeState(task, scratch);
+    Products products(task, kTileRows, s.products);
+    StartTile(task, lane, unit, n_panels * kPanel, s, products);
 
     for (int begin = unit.begin; begin < unit.end; begin += kEntryBlock) {
         const auto n = static_cast<size_t>(std::min(kEntryBlock, unit.end - begin));
-        size_t k_step = 0;
-        size_t v_step = 0;
-        const float * k = BlockRows(task.k_format, lane.k, task.k_stride, head_dim, begin, n, s.k_block, k_step);
-        const float * v = BlockRows(task.v_format, lane.v, task.v_stride, head_dim_v, begin, n, s.v_block, v_step);
+        products.TakeKeys(lane, begin, n);
+        products.TakeValues(lane, begin, n);
         const int32_t * hidden = HiddenBlock(lane, begin, s.when[static_cast<size_t>(unit.n_rows) - 1]);
         for (size_t panel = 0; panel < n_panels; ++panel) {
             const size_t row = panel * kPanel;
@@ -255,13 +171,13 @@ void TileUnit(const AttentionTask & task, const AttentionUnit & unit, float * pa
             if (seen <= 0) { continue; }
             const size_t n_seen = HWY_MIN(n, static_cast<size_t>(seen));
             const bool masked = s.visible[row] - begin < static_cast<int>(n_seen);
-            ScorePanel<3>(s.q + row * head_dim, head_dim, k, k_step, n_seen, s.weights);
+            products.template Score<3>(row, 0, n_seen, s.weights);
             for (size_t i = 0; i < kPanel; i += kN) {
                 if (task.softcap != 0.0F) { CapColumn<kPanel>(s.weights + i, n_seen, task.softcap * kLog2E); }
                 WeighColumn<kPanel>(s.weights + i, begin, n_seen, masked, s.visible + row + i, hidden, s.when + row + i,
                                     s.largest + row + i, s.sum + row + i, s.factor + i);
             }
-            AddPanel<3>(s.weights, s.factor, v, v_step, n_seen, head_dim_v, s.values + row * head_dim_v);
+            products.template Add<3>(s.weights, s.factor, n_seen, s.values + row * head_dim_v);
         }
     }
     for (size_t r = 0; r < static_cast<size_t>(unit.n_rows); ++r) {
