@@ -8,10 +8,10 @@
 //
 // Decode: one query per head, 8 lanes of 4 query heads, over as many layers as fill `footprint` MiB, so that none stays in a
 // cache; GB/s of K and V, and their share of what plainly reading the same bytes reaches. Prefill: `queries` queries, the
-// newest of `length` entries; GFLOP/s of the entries that each query sees (4 · head_dim each), and their share of f32
-// multiply-adds that wait for no memory. ggml gets K and V expanded to f32 where they are quantised: its tiles take f16 and f32
-// only; without them it is slower. The two results are compared; far apart is an error. (ggml adds up in f16: it judges no
-// rounding.)
+// newest of `length` entries; GFLOP/s of the entries that each query sees (4 · head_dim each), and their share of multiply-adds
+// that wait for no memory: in f32, or in pairs of 16-bit numbers where the kernel multiplies in these. ggml gets K and V
+// expanded to f32 where they are quantised: its tiles take f16 and f32 only; without them it is slower. The two results are
+// compared; far apart is an error. (ggml adds up in f16: it judges no rounding.)
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -44,8 +44,9 @@ struct Options : BenchOptions {
 struct Measured {
     double kernel = 0;
     double ggml = 0;
-    double limit = 0;       // reading, multiply-adds
-    double difference = 0;  // largest, of the largest output
+    double limit = 0;        // reading, multiply-adds
+    const char * unit = "";  // of the limit
+    double difference = 0;   // largest, of the largest output
 };
 
 // A graph with memory, run as often as wanted.
@@ -98,7 +99,11 @@ public:
         const double visible = static_cast<double>(n_) * (o_.length - n_) + 0.5 * n_ * (n_ + 1.0);
         const double work = o_.prefill ? 4.0 * o_.head_dim * kLanes * kGroup * visible : static_cast<double>(job_.n_bytes());
         const double limit = o_.prefill ? job_.n_flops(o_.n_threads) : static_cast<double>(job_.n_bytes());
-        return {1e-9 * work / median(kernel_s), 1e-9 * work / median(flash_s), 1e-9 * limit / median(limit_s), difference()};
+        return {1e-9 * work / median(kernel_s), 1e-9 * work / median(flash_s), 1e-9 * limit / median(limit_s),
+                !o_.prefill  ? "read"
+                : job_.words ? "word"
+                             : "fma ",
+                difference()};
     }
 
 private:
@@ -166,6 +171,7 @@ private:
     // Prefill is held up by arithmetic, decode by memory.
     void build_limit() {
         job_.n_rounds = kMultiplyRounds;
+        job_.words = o_.prefill && cpu_attention_multiplies_words(*format_of(o_.type), *format_of(o_.type), o_.head_dim);
         for (int l = 0; l < n_layers_; ++l) {
             for (ggml_tensor * flat : {cache_.k(l), cache_.v(l)}) {
                 for (int h = 0; h < kLanes; ++h) {
@@ -227,8 +233,8 @@ std::optional<Measured> measure(const Options & o, ggml_backend_t backend) {
 void print_row(const Options & o, const Measured & m) {
     std::printf("%-7s %-5s d=%-3d %6d entries | kernel %7.1f %s  ggml %7.1f  ratio %5.2f | %s %7.1f  share %4.0f %% | %.1e\n",
                 o.prefill ? "prefill" : "decode", ggml_type_name(o.type), o.head_dim, o.length, m.kernel,
-                o.prefill ? "GFLOP/s" : "GB/s   ", m.ggml, m.kernel / m.ggml, o.prefill ? "fma " : "read", m.limit,
-                100 * m.kernel / m.limit, m.difference);
+                o.prefill ? "GFLOP/s" : "GB/s   ", m.ggml, m.kernel / m.ggml, m.unit, m.limit, 100 * m.kernel / m.limit,
+                m.difference);
     std::fflush(stdout);
 }
 
