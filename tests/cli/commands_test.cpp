@@ -119,7 +119,7 @@ TEST(Commands, InfoCountsTheCache) {
 TEST(Commands, InfoCountsTheCacheWithinABudget) {
     const TempFolder folder;
     const std::string model = write_model(folder, RandomModelSpec());
-    for (const char * budget : {"64", "10%", "4M"}) {
+    for (const char * budget : {"64", "10%", "300K"}) {
         SCOPED_TRACE(budget);
         const Json info = run_json({"info", "-m", model, "-c", "2000", "--budget", budget, "--json"});
         const Json & within = info["within"];
@@ -134,9 +134,9 @@ TEST(Commands, InfoCountsTheCacheWithinABudget) {
     EXPECT_EQ(run_json({"info", "-m", model, "--budget", "100", "--json"})["within"]["n_entries"], 100);
     EXPECT_NE(run_pith({"info", model, "--budget", "100"}).out.find("100 tokens a head"), std::string::npos);
     EXPECT_TRUE(run_json({"info", model, "--json"})["within"].is_null());
-    expect_error(run_pith({"info", model, "--budget", "auto"}), kUsage, {"auto", "tokens"});
-    expect_error(run_pith({"info", model, "--budget", "much"}), kUsage, {"much"});
-    expect_error(run_pith({"info", model, "--budget", "2K"}), kFailed, {"2K", "37K"});
+    expect_error(run_pith({"info", model, "--budget", "auto"}), 2, {"auto", "tokens"});
+    expect_error(run_pith({"info", model, "--budget", "much"}), 2, {"much"});
+    expect_error(run_pith({"info", model, "--budget", "2K"}), 1, {"2K", "37K"});
 }
 
 // The type that a file says it has, and what it is made of: an embedding in another type may hold most of the bytes.
