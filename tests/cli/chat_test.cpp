@@ -562,6 +562,10 @@ TEST_F(Chat, AModelWithoutATemplateGoesOnWithTheText) {
 }
 
 TEST_F(Chat, WhatCannotWorkIsSaidInOneLine) {
+    RunLimits limits;
+    limits.standard_input = "/save " + folder_.file("empty.pith") + "\n";
+    EXPECT_NE(run_pith(words({}), limits).err.find("there is nothing to save yet"), std::string::npos);
+    EXPECT_FALSE(std::filesystem::exists(folder_.file("empty.pith")));
     expect_error(run_pith({"chat", "-m", folder_.file("none.gguf")}), 1, {"none.gguf"});
     expect_error(run_pith(words({"--raw", "--chat-template", "chatml"})), 2, {"--raw"});
     expect_error(run_pith(words({"--policy", "snapkv"})), 2, {"--budget"});

@@ -159,6 +159,7 @@ private:
             show_kept();
         } else if (name == "/save") {
             if (rest.empty()) { return {ErrorCode::kInvalidArgument, "/save wants the name of a file"}; }
+            if (conversation_.session().n_tokens() == 0) { return nothing("to save yet"); }
             PITH_RETURN_IF_ERROR(conversation_.save(rest));
             std::fprintf(stderr, "(saved to %s)\n", rest.c_str());
         } else if (name == "/load") {
