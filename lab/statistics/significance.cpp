@@ -95,6 +95,14 @@ double nth(std::vector<double> & values, int64_t n) {
 }  // namespace
 
 PairedTest paired_test(const std::vector<std::vector<double>> & strata) {
+    for (const std::vector<double> & stratum : strata) {
+        if (!std::ranges::all_of(stratum, [](double one) { return std::isfinite(one); })) {
+            PairedTest none;
+            none.difference = std::numeric_limits<double>::quiet_NaN();
+            none.interval = {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+            return none;
+        }
+    }
     const Subsets subsets(strata);
     std::vector<double> means = subsets.means();
     const auto n_patterns = static_cast<int64_t>(means.size()) + 1;  // the empty set besides

@@ -11,8 +11,9 @@
 //   p           2·min(share of S with m(S) <= 0, share with m(S) >= 0), the empty set in both
 //   interval    the k-th smallest to the k-th largest m(S), k the least number for which 2·(k + 1) / patterns >= 0.05
 // Right or wrong, in one stratum, p is McNemar's exact test. Differences that are all alike have a point as interval: nothing
-// was seen to vary, which says nothing of samples that were not asked. The interval's level is exact where differences are
-// symmetric about their mean, else near it (tests/lab/statistics tries it on scores like ours).
+// was seen to vary, which says nothing of samples that were not asked. The interval's level is exact where all differences are
+// symmetric about one mean. Where tasks have means of their own it is wider than it need be; where hardly any sample differs,
+// and those few in one direction, it is too narrow: so many samples bound what they did not show by about 3 / pairs only.
 // Source: Hartigan, JASA 64, 1969 (typical values); Fisher's sign-flip test.
 #pragma once
 
@@ -30,7 +31,8 @@ struct PairedTest {
     bool is_exact = true;  // all sign patterns (up to 16 pairs), else 20,000 drawn ones with their opposites
 };
 
-// Strata without differences count as not there. REQUIRES: a difference at least.   Cost: O(pairs) for each pattern.
+// Strata without differences count as not there. A difference that is no number, or infinite, says nothing: p = 1, no interval.
+// REQUIRES: a difference at least.   Cost: O(pairs) for each pattern.
 PairedTest paired_test(const std::vector<std::vector<double>> & strata);
 
 // Holm's step-down adjustment for so many tests at once.

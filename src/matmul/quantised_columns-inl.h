@@ -375,7 +375,7 @@ HWY_INLINE void AddBlocks(const WholeSums<kRows> & whole, size_t b, size_t n, Co
 
 // out [kRows][out_stride] of n_columns columns from `first` on, at most kColumnsAtOnce of them.
 template <QuantType kType, size_t kRows>
-HWY_INLINE void MultiplyFewRows(const QuantisedProduct & p, size_t first, size_t n_columns) {
+HWY_NOINLINE void MultiplyFewRows(const QuantisedProduct & p, size_t first, size_t n_columns) {
     const DF df;
     const size_t n_blocks = p.n_in / kQuantBlock;
     WholeSums<kRows> whole;

@@ -310,7 +310,7 @@ HWY_INLINE void AddGroups(const GroupSums<kRows> & whole, size_t g, Count n, con
 
 // out [kRows][out_stride] of n_columns columns from `first` on, at most kColumnsAtOnce of them.
 template <QuantType kType, size_t kRows>
-HWY_INLINE void MultiplyFewGroupRows(const QuantisedProduct & p, size_t first, size_t n_columns) {
+HWY_NOINLINE void MultiplyFewGroupRows(const QuantisedProduct & p, size_t first, size_t n_columns) {
     const DF df;
     const size_t n_groups = p.n_in / kGroup;
     GroupSums<kRows> whole;

@@ -63,7 +63,7 @@ template <QuantType kType>
 inline constexpr bool kHasSign = !kHasByteDots && (kType == QuantType::kIQ4_XS || kType == QuantType::kIQ4_NL);
 
 // One block of kPanelColumns columns.
-struct Panel {
+struct BlockPanel {
     alignas(64) uint8_t quants[kPanelSteps][kPanelColumns][4];
     alignas(64) int32_t scales[16][kPanelColumns];  // of the groups
     alignas(64) int32_t mins[4][kPanelColumns];     // of groups 2p and 2p + 1, as pairs of int16
@@ -149,7 +149,7 @@ HWY_INLINE VF HalfOf(VI v) {  // the lower 16 bits of each lane, a float of 16 b
 }
 
 // d, dmin, and 8 scales and minima of 6 bits, at the beginning of a block of Q4_K and Q5_K.
-HWY_INLINE void UnpackScales(const ColumnPlaces & columns, size_t c, Panel & to) {
+HWY_INLINE void UnpackScales(const ColumnPlaces & columns, size_t c, BlockPanel & to) {
     const DI d;
     VI head[4];
     LoadWords(columns, 0, head);
@@ -186,7 +186,7 @@ HWY_INLINE void StoreGroup(const VI * words, size_t step, size_t c, AnyPanel & t
     }
 }
 
-HWY_INLINE void UnpackSteps16(const ColumnPlaces & columns, size_t c, Panel & to) {
+HWY_INLINE void UnpackSteps16(const ColumnPlaces & columns, size_t c, BlockPanel & to) {
     using B = Block<QuantType::kIQ4_XS>;
     const DI d;
     VI head[4];  // d and two bits of each scale; four of each
@@ -206,7 +206,7 @@ HWY_INLINE void UnpackSteps16(const ColumnPlaces & columns, size_t c, Panel & to
 
 // Unpacks the blocks that `columns` point at into kN columns of the panel, from c on.
 template <QuantType kType>
-HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, Panel & to) {
+HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, BlockPanel & to) {
     using B = Block<kType>;
     if constexpr (kType == QuantType::kIQ4_XS) {
         UnpackSteps16(columns, c, to);

@@ -42,7 +42,7 @@ HWY_INLINE VI FirstSum(const QuantisedBlock & row, size_t g) {
 
 // sums [kRows][kPanelColumns] += the rows' products with the panel.
 template <QuantType kType, size_t kRows>
-HWY_INLINE void MultiplyTile(const Panel & panel, const QuantisedBlock * rows, float * sums) {
+HWY_INLINE void MultiplyTile(const BlockPanel & panel, const QuantisedBlock * rows, float * sums) {
     using B = Block<kType>;
     const DI di;
     const DF df;
@@ -109,7 +109,7 @@ static_assert(kPanelColumns == kAmxColumns);
 
 // Weights times their groups' scales, in two planes of bytes.
 template <QuantType kType>
-HWY_NOINLINE void SpreadPanel(const Panel & panel, AmxPanel & to) {
+HWY_NOINLINE void SpreadPanel(const BlockPanel & panel, AmxPanel & to) {
     using B = Block<kType>;
     const DI di;
     const DI16 di16;
@@ -137,7 +137,7 @@ HWY_NOINLINE void SpreadPanel(const Panel & panel, AmxPanel & to) {
     }
 }
 template <QuantType kType>
-HWY_INLINE void MultiplyByMatrix(const Panel & panel, const QuantisedBlock * rows, size_t n, float * sums) {
+HWY_INLINE void MultiplyByMatrix(const BlockPanel & panel, const QuantisedBlock * rows, size_t n, float * sums) {
     AmxPanel planes;
     SpreadPanel<kType>(panel, planes);
     multiply_amx(planes, {panel.d, panel.dmin, Block<kType>::kMins ? panel.mins[0] : nullptr}, rows, n, sums);
@@ -162,7 +162,7 @@ HWY_INLINE void MultiplyColumns(const QuantisedProduct & p, size_t first, size_t
     constexpr bool kGroups = has_groups(kType);
     constexpr size_t kBytes = Block<kType>::kBytes * (kGroups ? kBlockGroups : 1);
     alignas(64) float sums[kRowsAtOnce * kPanelColumns];
-    std::conditional_t<kGroups, GroupPanel, Panel> panel;
+    std::conditional_t<kGroups, GroupPanel, BlockPanel> panel;
     std::fill_n(sums, n * kPanelColumns, 0.0F);
     const uint8_t * columns[kPanelColumns];  // behind the last: the last again
     for (size_t c = 0; c < kPanelColumns; ++c) {

@@ -154,14 +154,19 @@ TEST_P(CpuAttentionTest, RandomRaggedShapes) {
 
 TEST_P(CpuAttentionTest, WhatIsNotANumberStaysSo) {
     for (const KvFormat format : {KvFormat::kF32, KvFormat::kF16, KvFormat::kBF16, KvFormat::kQ8_0, KvFormat::kQ4_0}) {
-        const Case c{format, format, 64, 64, 3, 1, {200, 70}, false, 1};
-        SCOPED_TRACE(describe(c));
-        for (const float wrong : {NAN, INFINITY}) {
-            Problem problem(c, ++seed_);
-            problem.query_number(1, 0, 2, 37) = wrong;
-            problem.run(plan_, scratch_);
-            for (const float one : problem.out_of(1, 0, 2)) { EXPECT_TRUE(std::isnan(one)); }
-            for (const float one : problem.out_of(1, 0, 1)) { EXPECT_TRUE(std::isfinite(one)); }
+        for (const int n_queries : {1, 40}) {
+            const Case c{format, format, 64, 64, 3, n_queries, {200, 70}, false, 1};
+            SCOPED_TRACE(describe(c));
+            for (const float wrong : {NAN, INFINITY}) {
+                Problem problem(c, ++seed_);
+                problem.query_number(1, 0, 2, 37) = wrong;
+                problem.run(plan_, scratch_);
+                for (int t = 0; t < n_queries; ++t) {
+                    for (int g = 0; g < 3; ++g) {
+                        for (const float one : problem.out_of(1, t, g)) { ASSERT_EQ(std::isnan(one), t == 0 && g == 2) << t; }
+                    }
+                }
+            }
         }
     }
 }

@@ -10,9 +10,7 @@
 #include <numeric>
 #include <ostream>
 
-#include "attention/cpu/cpu_lane_attention.h"
 #include "attention/random_lanes.h"
-#include "attention/rounding.h"
 
 namespace pith::observe_test {
 namespace {
@@ -34,17 +32,10 @@ void PrintTo(const ObserveCase & c, std::ostream * out) {
     *out << (c.kernel ? " kernel" : " portable") << (c.softcap > 0 ? " soft-cap" : "") << (c.sinks ? " sinks" : "");
 }
 
-// What the kernel's rounding may cost each number of a row, as a share of the largest.
-double rounding_of(const ObserveCase & c) {
-    const KvFormat format = format_of(c.lanes.type).value();
-    return c.kernel ? testing::attention_rounding(format, format, c.lanes.head_dim, kMaxDotRows + 1, false)
-                    : testing::kF32Rounding;
-}
-// What it may be off by, of n such rows added up. The portable path multiplies in the K type's precision.
-double most_off(const ObserveCase & c, const Vector & row, int n = 1) {
-    const bool is_f32 = c.kernel || c.lanes.type == GGML_TYPE_F32;
-    const double absolute = is_f32 ? testing::kF32Rounding : c.lanes.type == GGML_TYPE_F16 ? 5e-3 : 3e-2;
-    return testing::most_off(row, rounding_of(c), n * absolute);
+// The portable path multiplies in the K type's precision.
+double tolerance_of(const ObserveCase & c) {
+    if (c.kernel || c.lanes.type == GGML_TYPE_F32) { return 1e-5; }
+    return c.lanes.type == GGML_TYPE_F16 ? 5e-3 : 3e-2;
 }
 
 constexpr int kFirst = 110;
@@ -115,7 +106,7 @@ protected:
 };
 
 void Observe::expect_equals_plain_code(const Observed & got, HeadDistance distance) {
-    const auto off = [](const Vector & row, int n_added = 1) { return most_off(GetParam(), row, n_added); };
+    const double tolerance = tolerance_of(GetParam());
     const auto n = static_cast<int>(positions_.size());
     const int n_group = lanes_.shape().n_group;
     for (int h = 0; h < lanes_.shape().n_kv_heads; ++h) {
@@ -140,22 +131,22 @@ void Observe::expect_equals_plain_code(const Observed & got, HeadDistance distan
                     group_means[at][j] += p[j] / n_group;
                     const bool past = lanes_.cache().positions(h)[j] < positions_.front();
                     if (p[j] > 0 && past) { entropy -= p[j] * std::log(p[j]); }
-                    ASSERT_NEAR(row[j], p[j], off(p));
-                    if (i == n - 1) { ASSERT_NEAR(got.last.row(head)[j], p[j], off(p)); }
+                    ASSERT_NEAR(row[j], p[j], tolerance);
+                    if (i == n - 1) { ASSERT_NEAR(got.last.row(head)[j], p[j], tolerance); }
                 }
             }
             for (size_t j = 0; j < length; ++j) {
-                ASSERT_NEAR(got.column_sum.row(head)[j], sums[j], off(sums, n));
-                ASSERT_NEAR(got.head_sq.row(head)[j], squares[j], 2 * off(squares, n));
-                ASSERT_NEAR(got.column_max.row(head)[j], largest[j], off(largest));
-                ASSERT_NEAR(got.profile.row(head)[j], profile[j], off(profile)) << static_cast<int>(distance);
+                ASSERT_NEAR(got.column_sum.row(head)[j], sums[j], tolerance * n);
+                ASSERT_NEAR(got.head_sq.row(head)[j], squares[j], tolerance * n);
+                ASSERT_NEAR(got.column_max.row(head)[j], largest[j], tolerance);
+                ASSERT_NEAR(got.profile.row(head)[j], profile[j], tolerance) << static_cast<int>(distance);
             }
-            ASSERT_NEAR(got.entropy[static_cast<size_t>(head)], entropy, (1 + entropy) * off({1.0}));
+            ASSERT_NEAR(got.entropy[static_cast<size_t>(head)], entropy, tolerance * (1 + entropy));
         }
         for (size_t j = 0; j < length; ++j) {
             double squares = 0;
             for (const Vector & mean : group_means) { squares += mean[j] * mean[j]; }
-            ASSERT_NEAR(got.group_sq.row(h)[j], squares, 2 * off({squares}, n));
+            ASSERT_NEAR(got.group_sq.row(h)[j], squares, tolerance * n);
         }
     }
 }
@@ -196,10 +187,7 @@ TEST_P(Observe, WhatIsAskedForDoesNotDependOnWhatElseIs) {
     EXPECT_EQ(observe({.profile = HeadDistance::kCosine}).profile, all.profile);
     EXPECT_EQ(observe({.rows = true}).rows, all.rows);
     const Observed last = observe({.last = true});  // the other queries are not even looked at
-    for (size_t j = 0; j < last.last.size(); ++j) {
-        const double expected = all.last.flat()[j];
-        ASSERT_NEAR(last.last.flat()[j], expected, testing::most_off({expected}, rounding_of(GetParam()), 1e-6));
-    }
+    for (size_t j = 0; j < last.last.size(); ++j) { ASSERT_NEAR(last.last.flat()[j], all.last.flat()[j], 1e-6); }
     EXPECT_EQ(last.column_sum.n_rows(), 0);
     EXPECT_EQ(last.rows.n_rows(), 0);
 }

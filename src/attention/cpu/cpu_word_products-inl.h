@@ -1,6 +1,6 @@
 // cpu_word_products-inl.h - products of panels of rows with a block of entries in 16-bit whole numbers, where the processor
-// adds pairs of them into 32-bit sums (AVX-512 VNNI): twice as many a cycle as in f32. Included once per instruction set.
-// Stage: attention.
+// adds pairs of them into 32-bit sums (AVX-512 VNNI and what Ice Lake and Zen 4 have besides): twice as many a cycle as in f32.
+// Included once per instruction set. Stage: attention.
 //
 // Queries and keys are rounded row by row, as shares of the row's length (its L2 norm), so that by Cauchy and Schwarz no sum of
 // products overflows, or less fine where its largest element would not fit. A value's row is rounded as shares of its largest
@@ -205,6 +205,12 @@ private:
 
     static HWY_INLINE VI PairOf(VI a, VI b) { return hn::Or(hn::And(a, hn::Set(DI(), 0xFFFF)), hn::ShiftLeft<16>(b)); }
 
+    // 0 for an entry that a row does not see, also where the scale of the entry's value is no number.
+    static HWY_INLINE VF WeightTimes(const float * HWY_RESTRICT weights, VF scale) {
+        const VF weight = hn::Load(DF(), weights);
+        return hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(DF())), hn::Mul(weight, scale));
+    }
+
     // Weights of n entries, for one vector of the kRows rows, times the entries' scales, as shares of `unit`.
     template <size_t kRows>
     HWY_INLINE void RoundWeights(const float * HWY_RESTRICT weights, size_t n, int32_t * HWY_RESTRICT pairs,
@@ -213,7 +219,7 @@ private:
         auto largest = hn::Zero(df);
         auto sum = hn::Zero(df);
         for (size_t j = 0; j < n; ++j) {
-            const auto x = hn::Mul(hn::Load(df, weights + j * kRows), hn::Set(df, space_.v_scale[j]));
+            const auto x = WeightTimes(weights + j * kRows, hn::Set(df, space_.v_scale[j]));
             largest = hn::Max(largest, x);
             sum = hn::Add(sum, x);
         }
@@ -223,8 +229,7 @@ private:
         const auto share = hn::Div(hn::Set(df, 1.0F), of_one);
         hn::Store(hn::MulAdd(sum, hn::Zero(df), of_one), df, unit);  // not a number, if the sum is none
         const auto round = [&](size_t j) HWY_ATTR {
-            const auto scale = hn::Mul(share, hn::Set(df, space_.v_scale[j]));
-            return Nearest(hn::Mul(hn::Load(df, weights + j * kRows), scale));
+            return Nearest(WeightTimes(weights + j * kRows, hn::Mul(share, hn::Set(df, space_.v_scale[j]))));
         };
         for (size_t j = 0; j + 1 < n; j += 2) { hn::Store(PairOf(round(j), round(j + 1)), DI(), pairs + j / 2 * kRows); }
         if (n % 2 != 0) { hn::Store(PairOf(round(n - 1), hn::Zero(DI())), DI(), pairs + n / 2 * kRows); }
@@ -250,12 +255,14 @@ HWY_INLINE bool RoundsToWords(KvFormat k_format, KvFormat v_format, int head_dim
     return kHasWordProducts && k_format != KvFormat::kF32 && v_format != KvFormat::kF32 && head_dim <= kMostWordDims;
 }
 
-// Calls visit with the kind of products that the task's rows are made for, as a std::type_identity.
+// Calls visit with the kind of products that the task's rows are made for, as a std::type_identity. Evidence alone keeps the
+// whole precision, as it does of few rows.
 template <class Visit>
 HWY_INLINE void WithProducts(const AttentionTask & task, const Visit & visit) {
     if constexpr (kHasWordProducts) {
-        const KvFormat v_format = task.head_dim_v > 0 ? task.v_format : task.k_format;
-        if (RoundsToWords(task.k_format, v_format, task.head_dim)) { return visit(std::type_identity<WordProducts>()); }
+        if (task.head_dim_v > 0 && RoundsToWords(task.k_format, task.v_format, task.head_dim)) {
+            return visit(std::type_identity<WordProducts>());
+        }
     }
     visit(std::type_identity<FloatProducts>());
 }

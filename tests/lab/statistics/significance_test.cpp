@@ -177,6 +177,14 @@ TEST(PairedTest, TheIntervalHoldsTheTrueDifferenceAboutAsOftenAsItSays) {
     EXPECT_LE(n_held, 0.995 * kRounds);
 }
 
+TEST(Significance, WhatIsNoNumberSaysNothing) {
+    for (const double none : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+        const PairedTest test = paired_test({std::vector<double>(30, 1.0), {1.0, none}});
+        EXPECT_EQ(test.p, 1);
+        EXPECT_TRUE(std::isinf(test.interval.low) && std::isinf(test.interval.high));
+    }
+}
+
 // 0.01·3, 0.02·2, 0.9·1, in that order, never falling.
 TEST(Significance, HolmStepsDown) {
     const std::vector<double> p = {0.02, 0.9, 0.01};
