@@ -359,11 +359,12 @@ Status LoadedModel::place(const ModelFileOptions & options) {
             placement_ ? std::span<const Device>(placement_->devices) : std::span<const Device>();
         return store_.place(wanted_, {options.use_mmap, repack, hparams_.n_experts_used, devices, options.progress});
     };
-    if (const Status placed = placement_ ? on_devices(place_weights) : place_weights(); !placed.ok()) {
-        if (placed.code() != ErrorCode::kIo) { return placed; }
+    const auto told = [&](Status placed) -> Status {
+        if (!placement_ || placed.code() != ErrorCode::kIo) { return placed; }
         return {ErrorCode::kIo,
                 placed.wording() + ": of " + placement_->names() + " one does not take the weights of '" + path() + "'"};
-    }
+    };
+    PITH_RETURN_IF_ERROR(told(placement_ ? on_devices(place_weights) : place_weights()));
     ggml_tensor * factors = weights_.layers.front().rope_freqs;
     if (factors == nullptr) { factors = hparams_.is_long_rope() ? weights_.rope_long : weights_.rope_short; }
     if (!hparams_.unrotated_pairs.empty()) {
@@ -376,7 +377,7 @@ Status LoadedModel::place(const ModelFileOptions & options) {
     for (size_t l = 0; l < weights_.layers.size(); ++l) {
         weights_.layers[l].rope_freqs = hparams_.layers[l].rope_factors ? factors : nullptr;
     }
-    return placement_ ? copy_shared_vectors(*placement_, store_, weights_) : Status();
+    return placement_ ? told(copy_shared_vectors(*placement_, store_, weights_)) : Status();
 }
 
 }  // namespace
