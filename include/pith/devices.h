@@ -56,6 +56,7 @@ struct DeviceUse {
     size_t weight_bytes = 0;
     int n_kv_layers = 0;          // of these layers: whose keys and values lie there
     size_t kv_bytes = 0;          // that the device holds for them now, in whole buffers
+    size_t graph_bytes = 0;       // that graphs hold there now: a token's, or while a prompt is read its chunks'
     int n_kv_layers_here = 0;     // of these layers, with kv_offload: whose keys and values do not
     std::string kv_here_because;  // and why
 };

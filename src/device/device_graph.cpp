@@ -14,6 +14,10 @@ namespace pith {
 namespace {
 
 constexpr size_t kAlignment = 64;  // at least: of a line of a cache, and of whatever type an input has
+// Graphs of different sizes follow each other (the last chunk of a layer is short), and memory that goes and comes with each
+// would cost more than it is worth.
+constexpr int kPlansBetweenLooks = 64;
+constexpr size_t kWorthShrinking = size_t{16} << 20U;
 
 ggml_tensor * root_of(ggml_tensor * tensor) {
     return tensor->view_src != nullptr ? tensor->view_src : tensor;
@@ -37,11 +41,58 @@ std::unordered_set<const ggml_tensor *> read_by(ggml_cgraph * graph) {
 }  // namespace
 
 DeviceGraph::~DeviceGraph() {
+    release();
+}
+
+void DeviceGraph::release() {
     if (gallocr_ == nullptr && ends_ == nullptr) { return; }
-    give_back([&] {
-        ggml_gallocr_free(gallocr_);
-        if (ends_ != nullptr) { ggml_backend_buffer_free(ends_->buffer); }
-    });
+    give_back([&] { free_memory(); });
+}
+
+// Each is let go of first: what is freed while the device fails must not be freed again.
+void DeviceGraph::free_memory() {
+    ggml_gallocr_free(std::exchange(gallocr_, nullptr));
+    if (ends_ != nullptr) { ggml_backend_buffer_free(std::exchange(ends_, nullptr)->buffer); }
+}
+
+size_t DeviceGraph::device_bytes() const {
+    return (gallocr_ != nullptr ? ggml_gallocr_get_buffer_size(gallocr_, 0) : 0) + (ends_ != nullptr ? ggml_nbytes(ends_) : 0);
+}
+
+void DeviceGraph::shrink_to(ggml_cgraph * graph, size_t n_ends) {
+    if (++n_plans_ % kPlansBetweenLooks != 0 || device_bytes() < kWorthShrinking) { return; }
+    const std::unique_ptr<ggml_gallocr, void (*)(ggml_gallocr_t)> measuring(
+        ggml_gallocr_new(ggml_backend_get_default_buffer_type(device_)), ggml_gallocr_free);
+    if (!measuring) { return; }
+    size_t n_all = 0;  // of inputs and outputs, too, which have no memory yet
+    ggml_gallocr_reserve_n_size(measuring.get(), graph, nullptr, nullptr, &n_all);
+    if (device_bytes() / 2 <= n_ends + n_all) { return; }
+    forget_sent_graphs();
+    free_memory();
+}
+
+// Where the device throws, ggml's allocator has freed a buffer that it still points to: then it is lost, and never used again.
+bool DeviceGraph::allocate(ggml_cgraph * graph) {
+    struct Moving {
+        bool stayed = false;
+        ~Moving() {
+            if (!stayed) { forget_sent_graphs(); }
+        }
+    } moving;
+    const ggml_backend_buffer_type_t type = ggml_backend_get_default_buffer_type(device_);
+    ggml_gallocr_t allocator = std::exchange(gallocr_, nullptr);
+    const size_t before = allocator != nullptr ? ggml_gallocr_get_buffer_size(allocator, 0) : 0;
+    if (allocator == nullptr) { allocator = ggml_gallocr_new(type); }
+    if (allocator == nullptr) { return false; }
+    if (!ggml_gallocr_reserve(allocator, graph) || !ggml_gallocr_alloc_graph(allocator, graph)) {
+        ggml_gallocr_free(allocator);
+        return false;
+    }
+    gallocr_ = allocator;
+    const size_t now = ggml_gallocr_get_buffer_size(allocator, 0);
+    // It frees its buffer for a larger one alone, unless it is several, of which one can grow as another shrinks.
+    moving.stayed = now == before && now <= ggml_backend_buft_get_max_size(type);
+    return true;
 }
 
 bool DeviceGraph::can_run(ggml_cgraph * graph) const {
@@ -59,6 +110,7 @@ bool DeviceGraph::can_run(ggml_cgraph * graph) const {
 
 Status DeviceGraph::make_room(size_t n_bytes) {
     if (ends_ != nullptr && ggml_nbytes(ends_) >= n_bytes) { return {}; }
+    forget_sent_graphs();
     if (ends_ != nullptr) { ggml_backend_buffer_free(std::exchange(ends_, nullptr)->buffer); }
     context_.reset(ggml_init({ggml_tensor_overhead(), nullptr, true}));
     if (!context_) { return {ErrorCode::kOutOfMemory, "no memory for a compute graph"}; }
@@ -71,7 +123,6 @@ Status DeviceGraph::make_room(size_t n_bytes) {
 }
 
 Status DeviceGraph::plan(ggml_cgraph * graph, std::span<const GraphInput> inputs, std::span<const GraphOutput> outputs) {
-    forget_sent_graphs();
     const ggml_backend_buffer_type_t type = ggml_backend_get_default_buffer_type(device_);
     const size_t alignment = std::max(kAlignment, ggml_backend_buft_get_alignment(type));
     struct Place {
@@ -94,6 +145,7 @@ Status DeviceGraph::plan(ggml_cgraph * graph, std::span<const GraphInput> inputs
         if (root->buffer == nullptr && std::ranges::find(places, root, &Place::tensor) == places.end()) { place(root); }
     }
 
+    shrink_to(graph, end);
     const Status no_memory(ErrorCode::kOutOfMemory, std::string("no memory for the activations of a compute graph on ") +
                                                         ggml_backend_name(device_) + ": use a smaller " + item::kChunk +
                                                         ", or fewer layers on the device (" + item::kDeviceLayers + ", " +
@@ -107,11 +159,7 @@ Status DeviceGraph::plan(ggml_cgraph * graph, std::span<const GraphInput> inputs
     }
     sent_.resize(n_sent_);
     read_.resize(end - n_sent_);
-    if (gallocr_ == nullptr) { gallocr_ = ggml_gallocr_new(type); }
-    if (gallocr_ == nullptr || !ggml_gallocr_reserve(gallocr_, graph) || !ggml_gallocr_alloc_graph(gallocr_, graph)) {
-        return no_memory;
-    }
-    return {};
+    return allocate(graph) ? Status() : no_memory;
 }
 
 void DeviceGraph::send(std::span<const GraphInput> inputs) {
@@ -131,7 +179,7 @@ void DeviceGraph::send(std::span<const GraphInput> inputs) {
 }
 
 ggml_status DeviceGraph::compute(ggml_cgraph * graph) {
-    forget_sent_graphs();  // this one takes the place of the last that was sent
+    graph_is_sent_by(device_);
     const ggml_status status = ggml_backend_graph_compute_async(device_, graph);
     if (status == GGML_STATUS_SUCCESS && !read_.empty()) {
         ggml_backend_tensor_get_async(device_, ends_, read_.data(), n_sent_, read_.size());

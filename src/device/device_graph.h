@@ -2,8 +2,9 @@
 //
 // Nothing is cut and nothing crosses in between. Inputs lie side by side in front of outputs, in a buffer of their own: a run
 // sends all inputs at once, computes, reads all outputs at once, and waits once, however many there are. This buffer and the
-// allocator's are kept from graph to graph and grow where one needs more; so graph after graph allocates nothing.
-// Errors: kOutOfMemory.   REQUIRES: but for the destructor, inside on_devices().   Threads: one at a time.
+// allocator's are kept from graph to graph and grow where one needs more; so graph after graph allocates nothing. What is held
+// is looked at now and then, and allocated anew where it is large and more than twice what is needed. Errors: kOutOfMemory.
+// REQUIRES: but where it is said, inside on_devices().   Threads: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +31,8 @@ public:
     // Whether the device has every operation of the graph, and all that these read and write and that has memory already.
     // Pith's own operations none has, whatever it says of itself.
     bool can_run(ggml_cgraph * graph) const;
+    // Gives the memory back, inside or outside of on_devices(). The graph that was planned last must not be used any more.
+    void release();
     // Gives all tensors of the graph memory, in place of those of the graph before it.
     Status plan(ggml_cgraph * graph, std::span<const GraphInput> inputs, std::span<const GraphOutput> outputs);
     // Of the graph that was planned last.
@@ -37,17 +40,22 @@ public:
     ggml_status compute(ggml_cgraph * graph);
     void read(std::span<const GraphOutput> outputs) const;
 
+    size_t device_bytes() const;  // that it holds there
     size_t cpu_bytes() const { return sent_.capacity() + read_.capacity(); }
 
 private:
     Status make_room(size_t n_bytes);
+    void shrink_to(ggml_cgraph * graph, size_t n_ends);
+    bool allocate(ggml_cgraph * graph);  // false: no memory
+    void free_memory();
     size_t place_of(const ggml_tensor * tensor) const;  // in ends_
 
     ggml_backend_t device_;
     ggml_gallocr_t gallocr_ = nullptr;
     std::unique_ptr<ggml_context, void (*)(ggml_context *)> context_{nullptr, ggml_free};  // of ends_
     ggml_tensor * ends_ = nullptr;                                                         // i8: inputs, then outputs
-    size_t n_sent_ = 0;                                                                    // bytes of it
+    int64_t n_plans_ = 0;
+    size_t n_sent_ = 0;  // bytes of it
     std::vector<uint8_t> sent_;
     std::vector<uint8_t> read_;
 };

@@ -40,6 +40,17 @@ size_t GraphRunner::buffer_bytes() const {
     return n;
 }
 
+size_t GraphRunner::device_bytes(size_t device) const {
+    return of_devices_[device]->device_bytes() + scheduled_.device_bytes(device);
+}
+
+void GraphRunner::release_devices() {
+    if (over_devices()) { planned_ = false; }
+    whole_ = nullptr;
+    scheduled_.clear();
+    for (const auto & one : of_devices_) { one->release(); }
+}
+
 Result<GraphBuild *> GraphRunner::begin(size_t n_nodes) {
     scheduled_.clear();
     whole_ = nullptr;

@@ -126,7 +126,8 @@ public:
     void set_custom_operations(bool wanted) { custom_operations_ = wanted && on_cpu(); }
 
     // From now on a run that finds it set ends with kCancelled, at its beginning, between two operations, or inside those of
-    // Pith's own; nullptr: none. What such a run should have read or written is not to be relied on.
+    // Pith's own; where one device runs the graph, in front of it or behind it alone; nullptr: none. What such a run should
+    // have read or written is not to be relied on.
     void set_cancel(const std::atomic<bool> * cancel) { cancel_ = cancel; }
     const std::atomic<bool> * cancel() const { return cancel_; }
     bool is_cancelled() const { return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed); }
@@ -140,6 +141,10 @@ public:
 
     // What graphs compute in, and what describes them; of this machine's memory, where there are devices.
     size_t buffer_bytes() const;
+    // And of the memory of device `device`, in the constructor's order.
+    size_t device_bytes(size_t device) const;
+    // Gives that of all devices back, and with it the last graph, if it ran there: begin() is next.
+    void release_devices();
 
 private:
     bool on_cpu() const;

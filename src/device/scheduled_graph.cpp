@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <unordered_set>
+#include <utility>
 
 #include "core/items.h"
 #include "device/device_work.h"
@@ -14,6 +15,7 @@ namespace pith {
 namespace {
 
 std::atomic<uint64_t> graphs_epoch{0};
+ggml_backend_t last_sender = nullptr;  // of turns at devices
 
 ggml_backend_buffer_t buffer_of(const ggml_tensor * tensor) {
     return tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer;
@@ -100,6 +102,15 @@ void forget_sent_graphs() {
     ++graphs_epoch;
 }
 
+void graph_is_sent_by(ggml_backend_t device) {
+    if (std::exchange(last_sender, device) != device) { forget_sent_graphs(); }
+}
+
+void graph_is_planned_by(ggml_backend_t device) {
+    last_sender = device;
+    forget_sent_graphs();
+}
+
 void give_back(const std::function<void()> & free) {
     static_cast<void>(on_devices([&]() -> Status {
         forget_sent_graphs();
@@ -126,12 +137,13 @@ void ScheduledGraph::clear() {
     ggml_backend_sched_t old = sched_;
     sched_ = nullptr;
     cpu_bytes_ = 0;
+    device_bytes_.clear();
     give_back([&] { ggml_backend_sched_free(old); });
 }
 
 Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t> devices, ggml_backend_t cpu) {
     clear();
-    forget_sent_graphs();
+    graph_is_planned_by(devices.front());
     std::vector<ggml_backend_t> backends(devices.begin(), devices.end());
     backends.push_back(cpu);  // ggml's scheduler wants it to be the last
     sched_ = ggml_backend_sched_new(backends.data(), nullptr, static_cast<int>(backends.size()), count_tensors(graph) + 16,
@@ -162,6 +174,7 @@ Status ScheduledGraph::plan(ggml_cgraph * graph, std::span<const ggml_backend_t>
     }
     unsupported.tell(sched_, cpu);
     cpu_bytes_ = ggml_backend_sched_get_buffer_size(sched_, cpu);
+    for (ggml_backend_t device : devices) { device_bytes_.push_back(ggml_backend_sched_get_buffer_size(sched_, device)); }
     epoch_ = sent_graphs_epoch();
     return {};
 }

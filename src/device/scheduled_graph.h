@@ -1,7 +1,8 @@
 // scheduled_graph.h - one graph over devices and the CPU, by ggml's scheduler: cut where the next operation's weights lie
 // elsewhere, with copies of what crosses. Stage: device.
 //
-// For what no single device has all of (device_graph.h). An operation runs where its weights are, others beside those they go
+// For what no single device has all of (device_graph.h): also tokens with an adapter, with gates that rank, or of models with
+// per-layer rows of tokens, wherever their layers are. An operation runs where its weights are, others beside those they go
 // with. On the CPU, whatever a device says of itself, run Pith's own operations, attention, and what reads or writes this
 // machine's memory other than weights: lanes above all. What a device refuses runs elsewhere, and is told by name
 // (unsupported_ops.h).
@@ -40,12 +41,14 @@ public:
     void clear();
 
     size_t cpu_bytes() const { return cpu_bytes_; }  // that the plan takes of this machine's memory
+    size_t device_bytes(size_t device) const { return device < device_bytes_.size() ? device_bytes_[device] : 0; }
     int n_pieces() const { return sched_ == nullptr ? 0 : ggml_backend_sched_get_n_splits(sched_); }  // each runs in one place
 
 private:
     ggml_backend_sched_t sched_ = nullptr;
     size_t cpu_bytes_ = 0;
-    uint64_t epoch_ = 0;  // of what servers have, since the plan
+    std::vector<size_t> device_bytes_;  // in the order of plan()'s devices
+    uint64_t epoch_ = 0;                // of what servers have, since the plan
 };
 
 }  // namespace pith

@@ -66,6 +66,7 @@ auto timed(LiveSession & session, double Ledger::*spent, int64_t Ledger::*counte
     ledger.*spent += watch.seconds();
     ledger.evidence_s += session.forward->evidence_s() - evidence_before;
     if (outcome.ok()) { ledger.*counted += n; }
+    if (counted == &Ledger::n_prompt) { release_graphs(session); }
     update_ledger(session);
     return outcome;
 }
@@ -109,6 +110,7 @@ Status Session::evict(const PolicyChoice & policy, const Budget & budget, const 
     const CancelScope cancelling(*session.forward, cancel);
     PITH_RETURN_IF_ERROR(guarded([&] { return evict_as(session, policy, budget); }));
     session.ledger.prefill_s += watch.seconds();
+    release_graphs(session);
     update_ledger(session);
     return {};
 }
@@ -120,6 +122,7 @@ Status Session::evict_for_questions(std::span<const int32_t> questions, const Po
     const CancelScope cancelling(*session.forward, cancel);
     const Status status = guarded([&] { return evict_for(session, questions, policy, budget); });
     session.ledger.prefill_s += watch.seconds();
+    release_graphs(session);
     update_ledger(session);
     return status;
 }
@@ -128,6 +131,7 @@ Status Session::repair(std::span<const int32_t> question, bool brings_back, cons
     LiveSession & session = *impl_->session;
     const CancelScope cancelling(*session.forward, cancel);
     const Status status = guarded([&] { return repair_for(session, question, brings_back); });
+    release_graphs(session);
     update_ledger(session);
     return status;
 }

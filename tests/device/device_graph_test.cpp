@@ -152,6 +152,78 @@ TEST_F(WholeGraph, GoesThereOnceAndComesBackOnce) {
     }
 }
 
+// ggml's allocator frees a buffer before it asks for a larger one: where the device fails in between, nobody may use it again.
+TEST_F(WholeGraph, IsRunAgainAfterTheDeviceFailedToGrow) {
+    int64_t n = 2;
+    Ends before(n);
+    ASSERT_TRUE(before.build(*on_device_, *there_).ok() && on_device_->run().ok());
+    for (const int n_before : {0, 1}) {  // what goes in and comes out, and the rest
+        n *= 50;
+        Ends lost(n);
+        ASSERT_TRUE(lost.build(*on_device_, *there_).ok());
+        testing::fail_allocation(n_before);
+        const Status failed = on_device_->run();
+        testing::fail_allocation(-1);
+        EXPECT_EQ(failed.code(), ErrorCode::kIo) << failed.message();
+        EXPECT_NE(failed.message().find("asked for memory"), std::string::npos) << failed.message();
+        for (const int64_t columns : {n, n / 50, 2 * n}) {
+            Ends got(columns), expected(columns);
+            ASSERT_TRUE(got.build(*on_device_, *there_).ok() && expected.build(*on_cpu_, *here_).ok());
+            got.fill(1);
+            expected.fill(1);
+            const Status ran = on_device_->run();
+            ASSERT_TRUE(ran.ok()) << ran.message();
+            ASSERT_TRUE(on_cpu_->run().ok());
+            expect_alike(got, expected);
+        }
+    }
+}
+
+TEST_F(WholeGraph, MemoryThatIsNotNeededGoesBack) {
+    const auto run = [&](int64_t n) {
+        Ends got(n), expected(n);
+        ASSERT_TRUE(got.build(*on_device_, *there_).ok() && expected.build(*on_cpu_, *here_).ok());
+        got.fill(2);
+        expected.fill(2);
+        const Status ran = on_device_->run();
+        ASSERT_TRUE(ran.ok()) << ran.message();
+        ASSERT_TRUE(on_cpu_->run().ok());
+        expect_alike(got, expected);
+    };
+    constexpr int64_t kMany = 100000;
+    run(kMany);
+    const size_t large = on_device_->device_bytes(0);
+    EXPECT_GE(large, kMany * kWidth * sizeof(float) * 5) << "two inputs, two outputs, and what is in between";
+    for (int i = 0; i < 10; ++i) { run(3); }
+    EXPECT_EQ(on_device_->device_bytes(0), large) << "a short graph among long ones moves nothing";
+    for (int i = 0; i < 64; ++i) { run(3); }
+    EXPECT_GT(on_device_->device_bytes(0), 0U);
+    EXPECT_LT(on_device_->device_bytes(0), large / 100);
+
+    on_device_->release_devices();
+    EXPECT_EQ(on_device_->device_bytes(0), 0U);
+    EXPECT_FALSE(on_device_->may_run_again());
+    run(3);
+}
+
+// Graphs that servers have stay good as long as no memory moves.
+TEST_F(WholeGraph, ForgetsNoSentGraphsWhereNoMemoryMoves) {
+    Ends first(8);
+    ASSERT_TRUE(first.build(*on_device_, *there_).ok());
+    uint64_t epoch = sent_graphs_epoch();
+    ASSERT_TRUE(on_device_->run().ok());
+    EXPECT_NE(sent_graphs_epoch(), epoch) << "memory was taken";
+    epoch = sent_graphs_epoch();
+    for (const int64_t n : {8, 3, 8}) {
+        Ends again(n);
+        ASSERT_TRUE(again.build(*on_device_, *there_).ok() && on_device_->run().ok() && on_device_->run().ok());
+    }
+    EXPECT_EQ(sent_graphs_epoch(), epoch);
+    Ends more(100);
+    ASSERT_TRUE(more.build(*on_device_, *there_).ok() && on_device_->run().ok());
+    EXPECT_NE(sent_graphs_epoch(), epoch) << "more was taken";
+}
+
 // Where one operation is this program's own, no device has it all: then it is cut, and computes the same.
 TEST_F(WholeGraph, IsCutWhereSomethingIsHere) {
     std::vector<float> x(kWidth, 2.0F);

@@ -233,12 +233,15 @@ TEST_P(OnDevices, WhatLiesThereIsTold) {
     for (const DeviceUse & use : session->ledger().devices) {
         EXPECT_EQ(use.n_kv_layers, GetParam().kv_offload ? use.n_layers : 0);
         EXPECT_EQ(use.n_kv_layers_here, 0) << use.kv_here_because;
+        EXPECT_EQ(use.graph_bytes, 0U) << "the prompt's are given back";
         lanes += use.kv_bytes;
         n_layers += static_cast<size_t>(use.n_kv_layers);
     }
     // In steps of 256 entries, K and V: f32 [32] each, of two heads.
     EXPECT_EQ(lanes, n_layers * 2 * 256 * 2 * 32 * sizeof(float));
     if (n_layers == 4) { EXPECT_EQ(session->ledger().kv_allocated_bytes, lanes); }
+    ASSERT_TRUE(session->decode().ok());
+    for (const DeviceUse & use : session->ledger().devices) { EXPECT_GT(use.graph_bytes, 0U) << "a token's are kept"; }
 }
 
 TEST_P(OnDevices, EveryKvTypeAndGgmlsOwnAttention) {

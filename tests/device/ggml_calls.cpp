@@ -21,6 +21,7 @@ constexpr const char * kNames[] = {"graphs",           "splits",      "copies", 
                                    "synchronisations", "allocations", "bytes up", "bytes down"};
 static_assert(std::size(kCounts) == std::size(kNames));
 
+std::atomic<int> allocations_until_failure{-1};
 std::atomic<int64_t> counted[std::size(kCounts)];
 // A call of ggml's that another of these makes is a part of that one.
 thread_local int depth = 0;
@@ -139,13 +140,22 @@ void ggml_backend_tensor_get_async(ggml_backend_t backend, const ggml_tensor * f
 
 ggml_backend_buffer_t ggml_backend_buft_alloc_buffer(ggml_backend_buffer_type_t type, size_t size) {
     static auto * const next = PITH_NEXT(ggml_backend_buft_alloc_buffer);
-    if (!ggml_backend_buft_is_host(type)) { add(&GgmlCalls::allocations); }
+    if (!ggml_backend_buft_is_host(type)) {
+        add(&GgmlCalls::allocations);
+        if (allocations_until_failure >= 0 && allocations_until_failure-- == 0) {
+            GGML_ABORT("a device that fails when asked for memory");
+        }
+    }
     return next(type, size);
 }
 
 }  // extern "C"
 
 namespace pith::testing {
+
+void fail_allocation(int n_before) {
+    allocations_until_failure = n_before;
+}
 
 GgmlCalls ggml_calls() {
     GgmlCalls calls;

@@ -24,6 +24,9 @@ struct GgmlCalls {
     std::string text() const;
 };
 
+// Once as many buffers of devices have been made, ggml gives up at the next, as where a driver fails; < 0: not.
+void fail_allocation(int n_before);
+
 // Since the program began, of all threads.
 GgmlCalls ggml_calls();
 

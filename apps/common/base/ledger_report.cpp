@@ -206,6 +206,7 @@ std::string device_text(const DeviceUse & use) {
         text += use.kv_bytes > 0 ? ", " + bytes_text(use.kv_bytes) + " of keys and values" : ", keys and values";
         text += of_layers(use.n_kv_layers);
     }
+    if (use.graph_bytes > 0) { text += ", " + bytes_text(use.graph_bytes) + " to compute in"; }
     if (use.n_kv_layers_here > 0) {
         text += "; those" + of_layers(use.n_kv_layers_here) + " stay here: " + use.kv_here_because;
     }
@@ -221,6 +222,7 @@ Json device_json(const DeviceUse & use) {
             {"weight_bytes", use.weight_bytes},
             {"n_kv_layers", use.n_kv_layers},
             {"kv_bytes", use.kv_bytes},
+            {"graph_bytes", use.graph_bytes},
             {"n_kv_layers_here", use.n_kv_layers_here},
             {"kv_here_because", use.kv_here_because}};
 }

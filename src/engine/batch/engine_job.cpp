@@ -274,6 +274,7 @@ void EngineJob::take_token() {
         questions_seen_ = end_observing(*session_);
         ledger.n_prompt += std::ssize(request_.tokens) - n_cached_;
         ledger.prefill_s += phase_.seconds();
+        release_graphs(*session_);
     } else {
         ++ledger.n_generated;
         ledger.decode_s += phase_.seconds();

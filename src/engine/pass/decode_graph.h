@@ -45,6 +45,7 @@ public:
 
     int64_t n_builds() const { return n_builds_; }
     size_t buffer_bytes() const;
+    size_t device_bytes(size_t device) const { return runner_.device_bytes(device); }
     void set_profile(GraphProfile * profile) { runner_.set_profile(profile); }
     void set_cancel(const std::atomic<bool> * cancel) { runner_.set_cancel(cancel); }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 
 #include "model/layer_graph.h"
 
@@ -23,6 +24,14 @@ void copy_rows(const ggml_tensor * table, std::span<const int32_t> rows, float *
 }
 
 }  // namespace
+
+Status check_rows(const ModelFile & file, std::span<const int32_t> tokens) {
+    const int64_t n_rows = file.weights().token_embd->ne[1];
+    const auto wrong = std::ranges::find_if(tokens, [n_rows](int32_t token) { return token < 0 || token >= n_rows; });
+    if (wrong == tokens.end()) { return {}; }
+    return {ErrorCode::kInvalidArgument,
+            "token " + std::to_string(*wrong) + " is none of the " + std::to_string(n_rows) + " that have an embedding"};
+}
 
 ggml_tensor * embedded(GraphBuild & build, const ModelFile & file, const int32_t * tokens, ggml_tensor * input) {
     const Hparams & hp = file.hparams();

@@ -65,6 +65,7 @@ bool Forward::observes(const BatchPart & part, int layer) const {
 Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span<const int32_t> tokens, std::span<float> hidden,
                           std::span<const int32_t> kept_rows) {
     const Hparams & hp = hparams();
+    PITH_RETURN_IF_ERROR(check_rows(*file_, tokens));
     const int n = n_rows(parts);
     std::vector<int32_t> positions;
     for (const BatchPart & part : parts) {
@@ -195,6 +196,7 @@ DecodeGraph & Forward::decode_graph_for(std::span<const BatchPart> parts) {
 
 Status Forward::run_tokens(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
                            std::span<const std::span<float>> logits, std::span<Status> of_parts) {
+    PITH_RETURN_IF_ERROR(check_rows(*file_, tokens));
     DecodeGraph & graph = decode_graph_for(parts);
     for (const BatchPart & part : parts) {  // here, where what fails leaves all as it was
         if (part.evidence->wants_blocks()) {
@@ -306,6 +308,17 @@ Status Forward::project_heads(int layer, std::span<const float> attention, std::
                                     static_cast<const float *>(columns.data()));
     build->output(build_output_projection(build->ctx(), file_->weights(), layer, in, mul_mat_of(*build)), out.data());
     return observe_runner_.run();
+}
+
+size_t Forward::device_bytes(size_t device) const {
+    size_t n = 0;
+    for (const GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_}) { n += runner->device_bytes(device); }
+    for (const auto & graph : decode_graphs_) { n += graph ? graph->device_bytes(device) : 0; }
+    return n;
+}
+
+void Forward::release_devices() {
+    for (GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_}) { runner->release_devices(); }
 }
 
 size_t Forward::activation_bytes() const {

@@ -74,6 +74,10 @@ public:
     const std::atomic<bool> * cancel() const { return observe_runner_.cancel(); }
     int64_t n_decode_graphs_built() const;
     size_t activation_bytes() const;
+    // What graphs hold of a device's memory, in the constructor's order.
+    size_t device_bytes(size_t device) const;
+    // Gives back what the graphs of layers, head and observer hold there: a prompt's, which are larger than a token's.
+    void release_devices();
     double evidence_s() const { return evidence_s_; }  // spent inside run_layer on reading queries out and remembering them
 
 private:

@@ -10,7 +10,9 @@ namespace {
 
 void tell_device_bytes(LiveSession & session) {
     const auto & cache = session.seq.cache;
+    size_t device = 0;
     for (DeviceUse & use : session.ledger.devices) {
+        use.graph_bytes = session.forward->device_bytes(device++);
         use.kv_bytes = 0;
         for (int l = use.first_layer; cache && l < use.first_layer + use.n_layers; ++l) {
             use.kv_bytes += cache->in_buckets(l) ? cache->allocated_bytes(l) : 0;
@@ -25,6 +27,11 @@ void see_evidence_peak(LiveSession & session) {
     session.ledger.evidence_peak_bytes =
         std::max(session.ledger.evidence_peak_bytes,
                  seq.evidence.size_bytes() + seq.undo_evidence_bytes() + session.output->size_bytes());
+}
+
+void release_graphs(LiveSession & session) {
+    const Sequence & seq = session.seq;
+    if (!seq.cache || session.forward->can_run_tokens(*seq.cache, seq.evidence)) { session.forward->release_devices(); }
 }
 
 void tell_budget(LiveSession & session) noexcept {

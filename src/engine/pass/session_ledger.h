@@ -6,6 +6,9 @@
 namespace pith {
 
 void update_ledger(LiveSession & session);
+// Gives back what a prompt's graphs hold of devices, unless tokens go layer by layer, too: their graphs grow with every token,
+// and what a prompt has left them is large enough.
+void release_graphs(LiveSession & session);
 // How much may stay, as its plan has it now.
 void tell_budget(LiveSession & session) noexcept;
 // Of evidence alone, while a call is open: what it would go back to is part of it.
