@@ -10,7 +10,7 @@
 
 namespace pith {
 
-// Whether the embedding has a row for each of the tokens: neither ggml nor embedded() looks, and both would read elsewhere.
+// Whether the embedding has a row for each of the tokens: embedded() does not look, and would read elsewhere.
 // Errors: kInvalidArgument.
 Status check_rows(const ModelFile & file, std::span<const int32_t> tokens);
 
