@@ -351,6 +351,9 @@ TEST_F(Endpoints, HaveRoomForSoManyBytesOfBodiesAndNoMore) {
     EXPECT_EQ(refused.json()["error"]["type"], "rate_limit_error") << refused.body;
     EXPECT_NE(refused.headers.find("Retry-After: "), std::string::npos) << refused.headers;
     EXPECT_EQ(ask(serving.port(), "POST", "/tokenize", R"({"content":"x"})").status, 200) << "a small one has room";
+    // What came of the refused one is gone when another finds room.
+    EXPECT_TRUE(
+        comes_true([&] { return ask(serving.port(), "POST", "/detokenize", begin_of(400'000) + "\"}").status == 200; }));
     ASSERT_TRUE(half->send("\"}"));
     EXPECT_EQ(answer_of(half->read_until("never", 10'000)).status, 200);
     EXPECT_TRUE(comes_true([&] { return ask(serving.port(), "POST", "/detokenize", text + "\"}").status == 200; }));
