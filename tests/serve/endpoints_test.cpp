@@ -708,6 +708,9 @@ TEST_F(Endpoints, SayWhenTheLineIsFull) {
     Serving serving(options);
     const Json body = {{"prompt", "the sky"}, {"max_tokens", 1900}, {"ignore_eos", true}, {"stream", true}};
     for (int attempt = 0; attempt < 20; ++attempt) {
+        // Those of the attempt before are still given up.
+        ASSERT_TRUE(
+            comes_true([&] { return serving.generator().state().n_running + serving.generator().state().n_waiting == 0; }));
         Connection runs(serving.port());
         ASSERT_TRUE(runs.send(request_text("POST", "/v1/completions", body.dump())));
         ASSERT_NE(runs.read_until("data: ").find("data: "), std::string::npos);
