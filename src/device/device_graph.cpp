@@ -19,13 +19,9 @@ constexpr size_t kAlignment = 64;  // at least: of a line of a cache, and of wha
 constexpr int kPlansBetweenLooks = 64;
 constexpr size_t kWorthShrinking = size_t{16} << 20U;
 
+// What is a view's memory in the end.
 ggml_tensor * root_of(ggml_tensor * tensor) {
     return tensor->view_src != nullptr ? tensor->view_src : tensor;
-}
-
-bool is_own(const ggml_tensor * node) {
-    return node->op == GGML_OP_CUSTOM || node->op == GGML_OP_MAP_CUSTOM1 || node->op == GGML_OP_MAP_CUSTOM2 ||
-           node->op == GGML_OP_MAP_CUSTOM3;
 }
 
 std::unordered_set<const ggml_tensor *> read_by(ggml_cgraph * graph) {
@@ -52,6 +48,10 @@ void DeviceGraph::release() {
 // Each is let go of first: what is freed while the device fails must not be freed again.
 void DeviceGraph::free_memory() {
     ggml_gallocr_free(std::exchange(gallocr_, nullptr));
+    free_ends();
+}
+
+void DeviceGraph::free_ends() {
     if (ends_ != nullptr) { ggml_backend_buffer_free(std::exchange(ends_, nullptr)->buffer); }
 }
 
@@ -96,13 +96,13 @@ bool DeviceGraph::allocate(ggml_cgraph * graph) {
 }
 
 bool DeviceGraph::can_run(ggml_cgraph * graph) const {
-    const auto is_elsewhere = [&](ggml_tensor * tensor) {
-        const ggml_backend_buffer_t buffer = tensor == nullptr ? nullptr : root_of(tensor)->buffer;
+    const auto is_elsewhere = [&](const ggml_tensor * tensor) {
+        const ggml_backend_buffer_t buffer = tensor == nullptr ? nullptr : buffer_of(tensor);
         return buffer != nullptr && !ggml_backend_supports_buft(device_, ggml_backend_buffer_get_type(buffer));
     };
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
         ggml_tensor * node = ggml_graph_node(graph, i);
-        if (is_own(node) || is_elsewhere(node) || std::ranges::any_of(node->src, is_elsewhere)) { return false; }
+        if (is_own_operation(node) || is_elsewhere(node) || std::ranges::any_of(node->src, is_elsewhere)) { return false; }
         if (!is_only_a_view(node) && !ggml_backend_supports_op(device_, node)) { return false; }
     }
     return true;
@@ -111,7 +111,7 @@ bool DeviceGraph::can_run(ggml_cgraph * graph) const {
 Status DeviceGraph::make_room(size_t n_bytes) {
     if (ends_ != nullptr && ggml_nbytes(ends_) >= n_bytes) { return {}; }
     forget_sent_graphs();
-    if (ends_ != nullptr) { ggml_backend_buffer_free(std::exchange(ends_, nullptr)->buffer); }
+    free_ends();
     context_.reset(ggml_init({ggml_tensor_overhead(), nullptr, true}));
     if (!context_) { return {ErrorCode::kOutOfMemory, "no memory for a compute graph"}; }
     ggml_tensor * ends = ggml_new_tensor_1d(context_.get(), GGML_TYPE_I8, static_cast<int64_t>(n_bytes));
@@ -191,7 +191,7 @@ ggml_status DeviceGraph::compute(ggml_cgraph * graph) {
 void DeviceGraph::read(std::span<const GraphOutput> outputs) const {
     for (const GraphOutput & output : outputs) {
         ggml_tensor * tensor = output.tensor;
-        const bool came = ends_ != nullptr && root_of(tensor)->buffer == ends_->buffer && place_of(tensor) >= n_sent_;
+        const bool came = ends_ != nullptr && buffer_of(tensor) == ends_->buffer && place_of(tensor) >= n_sent_;
         for (size_t row = 0; row < output.n_rows(); ++row) {
             const size_t at = row * output.row_bytes;
             if (came) {

@@ -48,6 +48,7 @@ private:
     void shrink_to(ggml_cgraph * graph, size_t n_ends);
     bool allocate(ggml_cgraph * graph);  // false: no memory
     void free_memory();
+    void free_ends();
     size_t place_of(const ggml_tensor * tensor) const;  // in ends_
 
     ggml_backend_t device_;

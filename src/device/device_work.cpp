@@ -100,6 +100,10 @@ Status on_devices(const std::function<Status()> & work) {
     } catch (const DeviceFailed & failed) { return {ErrorCode::kIo, "a device failed: " + reason_of(failed.why)}; }
 }
 
+ggml_backend_buffer_t buffer_of(const ggml_tensor * tensor) {
+    return tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer;
+}
+
 bool is_on_device(ggml_backend_buffer_t buffer) {
     if (buffer == nullptr || ggml_backend_buffer_is_host(buffer)) { return false; }
     // Repacked weights are the processor's, and nobody else reads them.
@@ -108,7 +112,7 @@ bool is_on_device(ggml_backend_buffer_t buffer) {
 }
 
 bool is_on_device(const ggml_tensor * tensor) {
-    return is_on_device(tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer);
+    return is_on_device(buffer_of(tensor));
 }
 
 bool is_only_a_view(const ggml_tensor * node) {
@@ -116,18 +120,22 @@ bool is_only_a_view(const ggml_tensor * node) {
            node->op == GGML_OP_TRANSPOSE || node->op == GGML_OP_NONE;
 }
 
+bool is_own_operation(const ggml_tensor * node) {
+    return node->op == GGML_OP_CUSTOM || node->op == GGML_OP_MAP_CUSTOM1 || node->op == GGML_OP_MAP_CUSTOM2 ||
+           node->op == GGML_OP_MAP_CUSTOM3;
+}
+
 Status read_tensor(const ggml_tensor * tensor, void * to, size_t offset, size_t n_bytes) {
     if (!is_on_device(tensor)) {
         ggml_backend_tensor_get(tensor, to, offset, n_bytes);
         return {};
     }
-    const ggml_backend_buffer_t buffer = tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer;
     Status status = on_devices([&]() -> Status {
         ggml_backend_tensor_get(tensor, to, offset, n_bytes);
         return {};
     });
     if (status.ok()) { return status; }
-    return {status.code(), status.wording() + " (" + ggml_backend_buffer_name(buffer) + ")"};
+    return {status.code(), status.wording() + " (" + ggml_backend_buffer_name(buffer_of(tensor)) + ")"};
 }
 
 }  // namespace pith

@@ -23,11 +23,15 @@ namespace pith {
 // requests and answers must not mix. May be called inside `work`.
 Status on_devices(const std::function<Status()> & work);
 
+// Where a tensor lies, or what it is a view of; null: it has no memory.
+ggml_backend_buffer_t buffer_of(const ggml_tensor * tensor);
 // Whether it is memory, and not of this machine's processor.
 bool is_on_device(ggml_backend_buffer_t buffer);
 bool is_on_device(const ggml_tensor * tensor);
 // Whether a node of a graph computes nothing.
 bool is_only_a_view(const ggml_tensor * node);
+// Whether it is one of Pith's own operations, which are the CPU's whatever a device says of itself.
+bool is_own_operation(const ggml_tensor * node);
 
 // Bytes [offset, offset + n_bytes) of a tensor, wherever it lies.   Errors: those of on_devices().
 Status read_tensor(const ggml_tensor * tensor, void * to, size_t offset, size_t n_bytes);

@@ -17,10 +17,6 @@ namespace {
 std::atomic<uint64_t> graphs_epoch{0};
 ggml_backend_t last_sender = nullptr;  // of turns at devices
 
-ggml_backend_buffer_t buffer_of(const ggml_tensor * tensor) {
-    return tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer;
-}
-
 // Memory of this machine that is no weight's: the cache's.
 bool is_in_cache(const ggml_tensor * tensor) {
     const ggml_backend_buffer_t buffer = buffer_of(tensor);
@@ -51,17 +47,9 @@ ggml_backend_t weights_of(const ggml_tensor * node, std::span<const ggml_backend
 }
 
 bool stays_on_cpu(const ggml_tensor * node) {
-    switch (node->op) {
-        case GGML_OP_CUSTOM:
-        case GGML_OP_MAP_CUSTOM1:
-        case GGML_OP_MAP_CUSTOM2:
-        case GGML_OP_MAP_CUSTOM3:
-        case GGML_OP_FLASH_ATTN_EXT:
-        case GGML_OP_CPY:  // into a cache's type, rounded as without devices; what has crossed (gathered_reads.h)
-            return true;
-        default:
-            break;
-    }
+    if (is_own_operation(node) || node->op == GGML_OP_FLASH_ATTN_EXT) { return true; }
+    // Into a cache's type, rounded as without devices; what has crossed (gathered_reads.h).
+    if (node->op == GGML_OP_CPY) { return true; }
     if (is_in_cache(node)) { return true; }
     for (const ggml_tensor * source : node->src) {
         if (source != nullptr && is_in_cache(source)) { return true; }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "device/device_work.h"
 #include "ggml-backend.h"
 #include "matmul/expert_product.h"
 #include "matmul/f32_product.h"
@@ -22,7 +23,7 @@ bool is_f32_matrix(const ggml_tensor * x) {
 }
 
 bool in_host_memory(const ggml_tensor * weight) {
-    const ggml_backend_buffer_t buffer = weight->view_src != nullptr ? weight->view_src->buffer : weight->buffer;
+    const ggml_backend_buffer_t buffer = buffer_of(weight);
     return buffer != nullptr && ggml_backend_buffer_is_host(buffer);
 }
 

@@ -33,8 +33,7 @@ size_t pass_nodes(const Hparams & hparams, size_t n_parts, bool custom_operation
 
 // Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
 Result<std::span<const float>> floats_of(const ggml_tensor * tensor, size_t first, size_t n, std::vector<float> & copy) {
-    const ggml_backend_buffer_t buffer = tensor->view_src != nullptr ? tensor->view_src->buffer : tensor->buffer;
-    if (ggml_backend_buffer_is_host(buffer)) {
+    if (ggml_backend_buffer_is_host(buffer_of(tensor))) {
         return std::span<const float>(static_cast<const float *>(tensor->data) + first, n);
     }
     copy.resize(n);
