@@ -99,7 +99,6 @@ PairedTest paired_test(const std::vector<std::vector<double>> & strata) {
         if (!std::ranges::all_of(stratum, [](double one) { return std::isfinite(one); })) {
             PairedTest none;
             none.difference = std::numeric_limits<double>::quiet_NaN();
-            none.interval = {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
             return none;
         }
     }
@@ -114,12 +113,7 @@ PairedTest paired_test(const std::vector<std::vector<double>> & strata) {
     out.p = std::min(1.0, 2.0 * static_cast<double>(std::min(below, above) + 1) / static_cast<double>(n_patterns));
     // 2·(k + 1) / patterns >= 0.05. Neither 2^n nor 2·20,000 + 2 is a multiple of 40, so no p is 0.05 itself.
     const int64_t k = (n_patterns + kTailsInWhole - 1) / kTailsInWhole - 1;
-    if (k < 1) {
-        out.interval = {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
-        return out;
-    }
-    out.interval.low = nth(means, k - 1);
-    out.interval.high = nth(means, static_cast<int64_t>(means.size()) - k);
+    if (k >= 1) { out.interval = {nth(means, k - 1), nth(means, static_cast<int64_t>(means.size()) - k)}; }
     return out;
 }
 

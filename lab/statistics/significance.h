@@ -17,6 +17,7 @@
 // Source: Hartigan, JASA 64, 1969 (typical values); Fisher's sign-flip test.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -26,7 +27,8 @@ namespace pith {
 
 struct PairedTest {
     double difference = 0;
-    Interval interval;     // 95 %; from -infinity to infinity where so few pairs can show nothing (five or fewer)
+    // 95 %; without an end where so few pairs can show nothing (five or fewer).
+    Interval interval{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
     double p = 1;          // two-sided
     bool is_exact = true;  // all sign patterns (up to 16 pairs), else 20,000 drawn ones with their opposites
 };
