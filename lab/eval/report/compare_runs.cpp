@@ -32,12 +32,9 @@ double mean(const std::vector<double> & values) {
 
 // Sample id → score; the id, not the place, says that it is the same sample.
 std::map<std::string, double> scores_by_id(const RunFolder & run, const std::string & task, int length, const EvalCase & one) {
-    std::map<int, std::string> ids;
-    for (const Answer & answer : run.answers()) {
-        if (!answer.is_left_out() && answer.task == task && answer.length == length) { ids[answer.index] = answer.sample; }
-    }
+    const std::map<int, std::string> ids = sample_ids(run.answers(), task, length);
     std::map<std::string, double> scores;
-    for (const auto & [index, score] : sample_scores(run.answers(), task, length, one)) { scores[ids[index]] = score; }
+    for (const auto & [index, score] : sample_scores(run.answers(), task, length, one)) { scores[ids.at(index)] = score; }
     return scores;
 }
 

@@ -131,26 +131,14 @@ std::string setting(const EvalTable & table, const std::string & name) {
     return "";
 }
 
-// What `auto` became: one line for each length and budget, of all its tasks.
-std::string choices(const EvalTable & table) {
+// What the table says of a policy where it says something: one line for each length and budget, of all its tasks.
+std::string said_of_policies(const EvalTable & table, std::string EvalRow::*said, const std::string & mark) {
     const bool several = table.info.tasks.size() > 1;
     std::string text;
     for (const EvalRow & row : table.rows) {
-        if (row.chosen.empty() || !row.group.empty() || row.task.empty() != several) { continue; }
+        if ((row.*said).empty() || !row.group.empty() || row.task.empty() != several) { continue; }
         const EvalCase & one = table.info.cases[row.index];
-        text += one.policy + " at " + budget_text(one) + ", " + length_text(row.length) + ": " + row.chosen + "\n";
-    }
-    return text;
-}
-
-// Rows in which the policy had nothing to choose: one line for each length and budget, of all its tasks.
-std::string marks(const EvalTable & table) {
-    const bool several = table.info.tasks.size() > 1;
-    std::string text;
-    for (const EvalRow & row : table.rows) {
-        if (row.no_choice.empty() || !row.group.empty() || row.task.empty() != several) { continue; }
-        const EvalCase & one = table.info.cases[row.index];
-        text += "* " + one.policy + " at " + budget_text(one) + ", " + length_text(row.length) + ": " + row.no_choice + "\n";
+        text += mark + one.policy + " at " + budget_text(one) + ", " + length_text(row.length) + ": " + row.*said + "\n";
     }
     return text;
 }
@@ -182,8 +170,8 @@ std::string notes(const EvalTable & table) {
             text += where + "the middle of " + std::to_string(skips.n_cut) + " samples was cut out, as the benchmark does\n";
         }
     }
-    text += choices(table);
-    text += marks(table);
+    text += said_of_policies(table, &EvalRow::chosen, "");  // what `auto` became
+    text += said_of_policies(table, &EvalRow::no_choice, "* ");
     for (const EvalRow & row : table.rows) {
         if (row.n_refused == 0 || row.task.empty() || !row.group.empty()) { continue; }
         const EvalCase & one = table.info.cases[row.index];

@@ -327,6 +327,14 @@ EvalTable make_eval_table(const RunInfo & info, const std::vector<Answer> & answ
     return TableMaker(info, answers).make();
 }
 
+std::map<int, std::string> sample_ids(const std::vector<Answer> & answers, const std::string & task, int length) {
+    std::map<int, std::string> ids;
+    for (const Answer & answer : answers) {
+        if (!answer.is_left_out() && answer.task == task && answer.length == length) { ids[answer.index] = answer.sample; }
+    }
+    return ids;
+}
+
 std::vector<std::pair<int, double>> sample_scores(const std::vector<Answer> & answers, const std::string & task, int length,
                                                   const EvalCase & one) {
     Cell cell;

@@ -9,6 +9,7 @@
 // Threads: const-safe.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -66,6 +67,9 @@ std::string length_text(int length);
 // The score of every sample of a task, length and case, by the sample's index.
 std::vector<std::pair<int, double>> sample_scores(const std::vector<Answer> & answers, const std::string & task, int length,
                                                   const EvalCase & one);
+
+// And their ids, by index: of every sample that somebody was asked.
+std::map<int, std::string> sample_ids(const std::vector<Answer> & answers, const std::string & task, int length);
 
 // The paired test of differences of scores or perplexities, task by task, as tables show it: scores times 100.
 struct PairedDifference {
