@@ -11,11 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "device/backend.h"
 #include "device/ggml_calls.h"
 #include "device/graph_runner.h"
-#include "device/placement.h"
-#include "device/rpc_process.h"
+#include "device/one_server.h"
 #include "device/sent_graphs.h"
 
 namespace pith::device_graph_test {
@@ -23,7 +21,6 @@ namespace {
 
 using testing::ggml_calls;
 using testing::GgmlCalls;
-using testing::RpcProcess;
 
 constexpr int64_t kWidth = 20;
 
@@ -100,29 +97,27 @@ void expect_alike(const Ends & got, const Ends & expected) {
     }
 }
 
-class WholeGraph : public ::testing::Test {
+class WholeGraph : public testing::OneServer {
 protected:
-    void SetUp() override {
-        if (!server_.answers()) { GTEST_SKIP() << "there is no ggml-rpc-server here (PITH_RPC_SERVER names one)"; }
-        const auto found = find_devices({server_.endpoint()});
-        if (!found.ok()) { GTEST_SKIP() << found.status().message(); }
-        devices_ = *found;
-        cpu_.reset(make_cpu_backend(1).value());
-        ASSERT_TRUE(on_devices([&]() -> Status {
-                        device_.reset(make_device_backend(devices_.front().handle).value());
-                        return {};
-                    }).ok());
+    void set_up() override {
         here_.emplace(cpu_device());
         there_.emplace(devices_.front().handle);
-        backends_ = {device_.get()};
         on_cpu_.emplace(cpu_.get());
         on_device_.emplace(cpu_.get(), backends_);
     }
 
-    RpcProcess server_;
-    std::vector<Device> devices_;
-    OwnedBackend cpu_, device_;
-    std::vector<ggml_backend_t> backends_;
+    // Of n columns, in a graph of their own.
+    void expect_as_on_cpu(int64_t n, float from) {
+        Ends got(n), expected(n);
+        ASSERT_TRUE(got.build(*on_device_, *there_).ok() && expected.build(*on_cpu_, *here_).ok());
+        got.fill(from);
+        expected.fill(from);
+        const Status ran = on_device_->run();
+        ASSERT_TRUE(ran.ok()) << ran.message();
+        ASSERT_TRUE(on_cpu_->run().ok());
+        expect_alike(got, expected);
+    }
+
     std::optional<Matrix> here_, there_;
     std::optional<GraphRunner> on_cpu_, on_device_;
 };
@@ -166,30 +161,12 @@ TEST_F(WholeGraph, IsRunAgainAfterTheDeviceFailedToGrow) {
         testing::fail_allocation(-1);
         EXPECT_EQ(failed.code(), ErrorCode::kIo) << failed.message();
         EXPECT_NE(failed.message().find("asked for memory"), std::string::npos) << failed.message();
-        for (const int64_t columns : {n, n / 50, 2 * n}) {
-            Ends got(columns), expected(columns);
-            ASSERT_TRUE(got.build(*on_device_, *there_).ok() && expected.build(*on_cpu_, *here_).ok());
-            got.fill(1);
-            expected.fill(1);
-            const Status ran = on_device_->run();
-            ASSERT_TRUE(ran.ok()) << ran.message();
-            ASSERT_TRUE(on_cpu_->run().ok());
-            expect_alike(got, expected);
-        }
+        for (const int64_t columns : {n, n / 50, 2 * n}) { ASSERT_NO_FATAL_FAILURE(expect_as_on_cpu(columns, 1)); }
     }
 }
 
 TEST_F(WholeGraph, MemoryThatIsNotNeededGoesBack) {
-    const auto run = [&](int64_t n) {
-        Ends got(n), expected(n);
-        ASSERT_TRUE(got.build(*on_device_, *there_).ok() && expected.build(*on_cpu_, *here_).ok());
-        got.fill(2);
-        expected.fill(2);
-        const Status ran = on_device_->run();
-        ASSERT_TRUE(ran.ok()) << ran.message();
-        ASSERT_TRUE(on_cpu_->run().ok());
-        expect_alike(got, expected);
-    };
+    const auto run = [&](int64_t n) { ASSERT_NO_FATAL_FAILURE(expect_as_on_cpu(n, 2)); };
     constexpr int64_t kMany = 100000;
     run(kMany);
     const size_t large = on_device_->device_bytes(0);

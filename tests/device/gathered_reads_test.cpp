@@ -9,15 +9,12 @@
 #include <random>
 #include <span>
 
-#include "device/backend.h"
-#include "device/placement.h"
-#include "device/rpc_process.h"
+#include "device/graph_runner.h"
+#include "device/one_server.h"
 #include "device/sent_graphs.h"
 
 namespace pith::gathered_reads_test {
 namespace {
-
-using testing::RpcProcess;
 
 constexpr int64_t kWidth = 24;
 constexpr int64_t kHead = 4;
@@ -96,20 +93,10 @@ Crossed cross(GraphRunner & runner, const Projections & weights, const std::vect
     return out;
 }
 
-class Crossing : public ::testing::Test {
+class Crossing : public testing::OneServer {
 protected:
-    void SetUp() override {
-        if (!server_.answers()) { GTEST_SKIP() << "there is no ggml-rpc-server here (PITH_RPC_SERVER names one)"; }
-        const auto found = find_devices({server_.endpoint()});
-        if (!found.ok()) { GTEST_SKIP() << found.status().message(); }
-        devices_ = *found;
-        cpu_.reset(make_cpu_backend(1).value());
-        ASSERT_TRUE(on_devices([&]() -> Status {
-                        device_.reset(make_device_backend(devices_.front().handle).value());
-                        return {};
-                    }).ok());
+    void set_up() override {
         weights_.emplace(devices_.front().handle);
-        backends_ = {device_.get()};
         runner_.emplace(cpu_.get(), backends_);
     }
     std::vector<float> drawn(int64_t n) {
@@ -119,11 +106,7 @@ protected:
         return values;
     }
 
-    RpcProcess server_;
     std::mt19937 random_{5};
-    std::vector<Device> devices_;
-    OwnedBackend cpu_, device_;
-    std::vector<ggml_backend_t> backends_;
     std::optional<Projections> weights_;
     std::optional<GraphRunner> runner_;
 };
