@@ -17,9 +17,8 @@ constexpr double kMostPinned = 0.5;      // of a budget, what a system prompt ma
 
 void Generator::begin(std::unique_ptr<Run> owned) {
     Run & run = *owned;
-    const Status begun = run.events->abandoned() ? Status(ErrorCode::kCancelled, "nobody waits for it")
-                         : run.reading           ? begin_reading(run)
-                                                 : begin_alone(run);
+    if (run.events->abandoned()) { return fail(run, {ErrorCode::kCancelled, "nobody waits for it"}); }
+    const Status begun = run.reading ? begin_reading(run) : begin_alone(run);
     if (!begun.ok()) {
         run.events->push({run.index, Failed{begun}});
         --n_open_;

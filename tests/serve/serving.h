@@ -68,7 +68,7 @@ public:
     Serving & operator=(const Serving &) = delete;
 
     int port() const { return server_->port(); }
-    serve::Generator & generator() { return *generator_; }
+    serve::Generator & generator() const { return *generator_; }
     serve::Api & api() { return *api_; }
     HttpAnswer chat(Json body) const { return post(port(), "/v1/chat/completions", body); }
     HttpAnswer text(Json body) const { return post(port(), "/v1/completions", body); }
