@@ -1,6 +1,7 @@
 // budget.cpp - budgets as users write them.
 #include "pith/budget.h"
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -27,6 +28,15 @@ double unit_of(char suffix) {
     }
 }
 
+// Bytes that "M", "MB", "mb" or "MiB" stands for: 1,048,576 all of them; 0: none of these. A small k alone is thousands of
+// tokens.
+double bytes_of(std::string_view suffix) {
+    if (suffix.empty() || suffix == "k") { return 0; }
+    const std::string_view behind = suffix.substr(1);
+    const bool is_unit = behind.empty() || behind == "B" || behind == "b" || behind == "iB";
+    return is_unit ? unit_of(static_cast<char>(std::toupper(static_cast<unsigned char>(suffix[0])))) : 0;
+}
+
 Status bad(Item item, std::string_view text, std::string_view what) {
     return {ErrorCode::kInvalidArgument, item + " '" + std::string(text) + "' " + std::string(what)};
 }
@@ -35,16 +45,16 @@ Status bad(Item item, std::string_view text, std::string_view what) {
 
 Result<Budget> Budget::parse(std::string_view text, Item item) {
     constexpr std::string_view kForms =
-        "is not a budget: write tokens per head (1024), per cent of the prompt (20%), bytes (512M) or auto";
+        "is not a budget: write tokens per head (1024, 4k), per cent of the prompt (20%), bytes (512M) or auto";
     text = trim(text);
     if (text == "auto") { return Budget(BudgetKind::kAuto, 0); }
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-    const std::string_view suffix = text.substr(static_cast<size_t>(end - text.data()));
+    const std::string_view suffix = trim(text.substr(static_cast<size_t>(end - text.data())));
     if (error != std::errc{} || !std::isfinite(value)) { return bad(item, text, kForms); }
-    const bool is_entries = suffix.empty();
+    const bool is_entries = suffix.empty() || suffix == "k";
     const bool is_percent = suffix == "%";
-    const double unit = suffix.size() == 1 ? unit_of(suffix[0]) : 0;
+    const double unit = bytes_of(suffix);
     if (!is_entries && !is_percent && unit == 0) { return bad(item, text, kForms); }
     if (value <= 0) { return bad(item, text, "must be more than 0; policy full keeps everything"); }
     if (is_percent) {
@@ -52,6 +62,7 @@ Result<Budget> Budget::parse(std::string_view text, Item item) {
         return Budget(BudgetKind::kPercent, value);
     }
     if (is_entries) {
+        if (!suffix.empty()) { value *= kKilo; }
         if (value != std::floor(value)) { return bad(item, text, "must be a whole number of tokens per head"); }
         if (value > kMostEntries) {
             return bad(item, text, "is more than 2147483647 tokens per head; policy full keeps everything");

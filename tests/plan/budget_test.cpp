@@ -27,6 +27,12 @@ TEST(Budget, ReadsEntriesPerCentAndBytes) {
     expect_budget("512M", BudgetKind::kBytes, 512.0 * 1024 * 1024, "512M");
     expect_budget("2G", BudgetKind::kBytes, 2.0 * 1024 * 1024 * 1024, "2G");
     expect_budget("1.5G", BudgetKind::kBytes, 1536.0 * 1024 * 1024, "1536M");
+    for (const char * text : {"512MB", "512 MiB", "512mb", "512m", "0.5 GB", "524288K"}) {
+        expect_budget(text, BudgetKind::kBytes, 512.0 * 1024 * 1024, "512M");
+    }
+    expect_budget("20 %", BudgetKind::kPercent, 20, "20%");
+    expect_budget("4k", BudgetKind::kEntries, 4096, "4096");  // tokens; 4K are bytes
+    expect_budget("1.5k", BudgetKind::kEntries, 1536, "1536");
     EXPECT_EQ(Budget().to_string(), "none");
     EXPECT_EQ(Budget(64).to_string(), "64");
 }
@@ -43,8 +49,9 @@ TEST(Budget, WhatItPrintsReadsBackAsTheSame) {
 
 TEST(Budget, RefusesWhatIsNoBudgetAndSaysWhy) {
     for (const char * text :
-         {"",    "0",   "0%",  "0M",   "-5", "-5%", "200%",        "100.1%", "junk", "12x",         "12 M",    "512MB", "1.5",
-          "nan", "inf", "1e3", "0x10", "%",  "M",   "99999999999", "1e400",  "20%%", "9999999999G", "0.0001K", "--5",   "+5"}) {
+         {"",      "0",     "0%",          "0M",      "-5",  "-5%", "200%",  "100.1%", "junk", "12x",
+          "12 X",  "512MX", "1.5",         "nan",     "inf", "1e3", "0x10",  "%",      "M",    "99999999999",
+          "1e400", "20%%",  "9999999999G", "0.0001K", "--5", "+5",  "4kB k", "0.3k",   "5 B"}) {
         const auto budget = Budget::parse(text);
         ASSERT_FALSE(budget.ok()) << text;
         EXPECT_EQ(budget.status().code(), ErrorCode::kInvalidArgument) << text;

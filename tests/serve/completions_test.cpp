@@ -607,9 +607,8 @@ TEST_F(Completions, EndWithTheirClient) {
         const int64_t n_cancelled = serving.generator().state().metrics.n_cancelled;
         {
             Connection connection(serving.port());
-            const Json body = {{"prompt", kPrompt},   {"max_tokens", 1 << 19}, {"temperature", 0},
-                               {"ignore_eos", true},  {"kv_budget", 64},       {"kv_policy", "streaming"},
-                               {"stream", stream}};
+            const Json body = {{"prompt", kPrompt}, {"max_tokens", 1 << 19},    {"temperature", 0}, {"ignore_eos", true},
+                               {"kv_budget", 64},   {"kv_policy", "streaming"}, {"stream", stream}};
             ASSERT_TRUE(connection.send(request_text("POST", "/v1/completions", body.dump())));
             if (stream) { EXPECT_NE(connection.read_until("data: ").find("data: "), std::string::npos); }
             ASSERT_TRUE(comes_true([&] { return serving.generator().n_open() == 1; }));

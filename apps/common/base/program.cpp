@@ -5,10 +5,12 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
 
 #include "common/base/args.h"
 #include "common/base/errors.h"
+#include "common/base/help_text.h"
 #include "common/options/options.h"
 #include "core/text.h"
 #include "pith/log.h"
@@ -25,6 +27,7 @@ void print_log(LogLevel level, std::string_view line) {
 int read_and_run(const Program & program, const Arguments & arguments) {
     CLI::App root{program.description};
     root.name("pith");
+    root.formatter(std::make_shared<HelpText>());
     root.footer("`pith COMMAND --help` lists a command's options; `pith` alone shows examples.");
     root.set_version_flag("--version", program.version);
     root.require_subcommand(0, 1);

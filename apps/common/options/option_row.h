@@ -26,6 +26,7 @@ using Words = std::vector<std::string>;
 struct OptionRow {
     std::string_view names;             // "-m,--model": as CLI11 wants them; the first long one is what messages say
     std::string_view help = {};         // empty: every command says its own
+    std::string_view group = {};        // the heading that help and manual pages list it under; options.h gives it
     ValueKind kind = ValueKind::kNone;  // a number is kText
     std::string_view choices = {};      // of kOneOf, between blanks
     Words (*list)() = nullptr;          // or they come from a list of the library's

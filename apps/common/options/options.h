@@ -23,6 +23,12 @@
 
 namespace pith::app {
 
+template <size_t n>
+constexpr auto under(std::string_view heading, std::array<OptionRow, n> rows) {
+    for (OptionRow & row : rows) { row.group = heading; }
+    return rows;
+}
+
 template <size_t... n>
 constexpr auto joined(const std::array<OptionRow, n> &... groups) {
     std::array<OptionRow, (n + ...)> all;
@@ -34,8 +40,14 @@ constexpr auto joined(const std::array<OptionRow, n> &... groups) {
     return all;
 }
 
+inline constexpr std::string_view kCacheHeading = "KV cache and budget";
+inline constexpr std::string_view kTextHeading = "Prompt and answer";
+inline constexpr std::string_view kFilesHeading = "Cache files";
+
 inline constexpr auto kOptions =
-    joined(kModelRows, kDeviceRows, kSessionRows, kPromptRows, kTemplateRows, kSamplingRows, kServingRows, kMeasuringRows);
+    joined(under("Model", kModelRows), under("Devices", kDeviceRows), under(kCacheHeading, kSessionRows),
+           under(kTextHeading, kPromptRows), under("Chat template", kTemplateRows), under("Sampling", kSamplingRows),
+           kServingRows, kMeasuringRows);
 
 // The row that has this name ("-m" or "--model"); nullptr: none has it.
 constexpr const OptionRow * find_option(std::string_view name) {
@@ -76,17 +88,24 @@ constexpr bool has_name_twice(const Rows & rows) {
 static_assert(!has_name_twice(kOptions));
 static_assert(item::has_all(kOptions) && item::has_all(kOptions, item::kOfMeasuring));
 
+// 4k is 4096, where a whole number is wanted.
+CLI::Validator thousands();
+
 // Adds the row's option to the command, where its value goes to `value`; a flag's is a bool.
 // help: in place of the row's, where the command means something of its own by it.
 template <class T>
 CLI::Option * add(CLI::App & command, const OptionRow & row, T & value, const std::string & help = "") {
     const std::string names(row.names);
     const std::string text = help.empty() ? std::string(row.help) : help;
+    CLI::Option * added = nullptr;
     if constexpr (std::is_same_v<T, bool>) {
-        return command.add_flag(names, value, text);
+        added = command.add_flag(names, value, text);
     } else {
-        return command.add_option(names, value, text);
+        added = command.add_option(names, value, text);
+        if constexpr (std::is_integral_v<T>) { added->transform(thousands()); }
     }
+    if (!row.group.empty()) { added->group(std::string(row.group)); }
+    return added;
 }
 
 }  // namespace pith::app

@@ -10,7 +10,7 @@ namespace pith::app {
 
 inline constexpr auto kPromptRows = std::to_array<OptionRow>({
     {.names = "-p,--prompt",
-     .help = "Prompt, or a question on the context; may be repeated (neither -p nor -f: standard input)",
+     .help = "Prompt, or a question on the context; may be repeated. What is piped in is the context, without -p the prompt",
      .kind = ValueKind::kText,
      .may_be_empty = true,
      .item = item::kPrompt,
@@ -49,6 +49,7 @@ inline constexpr auto kPromptRows = std::to_array<OptionRow>({
      .llama_names = "-np",
      .llama_in = "run serve"},
     {.names = "--json", .help = "One JSON object on standard output"},
+    {.names = "-q,--quiet", .help = "Say nothing of tokens, bytes and times when it is done"},
     {.names = "--verbose",
      .help = "Print the libraries' log lines on stderr",
      .llama_names = "-v --log-verbose",

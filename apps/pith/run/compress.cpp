@@ -42,6 +42,7 @@ struct CompressFlags {
     ChatTemplateFlags chat_template;
     bool raw = false;
     bool json = false;
+    bool quiet = false;
     std::string effort = "full";
 };
 
@@ -109,7 +110,7 @@ void print_outcome(const CompressFlags & flags, const Ledger & ledger, const Cac
         std::printf("%s of it what was evicted, %s\n", bytes_text(info.cold_bytes).c_str(),
                     std::string(to_string(*info.options.cold)).c_str());
     }
-    std::fputs(ledger_lines(ledger).c_str(), stderr);
+    if (!flags.quiet) { std::fputs(ledger_lines(ledger).c_str(), stderr); }
 }
 
 int compress_command(CompressFlags flags) {
@@ -189,6 +190,7 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     add(*command, option("--raw"), flags->raw, "Leave out the model's chat template (-no-cnv)");
     flags->chat_template.add_to(*command);
     add(*command, option("--json"), flags->json);
+    add(*command, option("--quiet"), flags->quiet);
     flags->session.add_to(*command, "auto", "auto");
     flags->session.add_tolerance_to(*command);
     flags->session.add_cold_to(*command);

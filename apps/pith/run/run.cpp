@@ -98,6 +98,7 @@ Result<Prompt> make_prompt(const RunFlags & flags, const LoadedModel & loaded, c
 }  // namespace
 
 int run_command(RunFlags flags) {
+    if (const Status status = flags.take_prompt_words(); !status.ok()) { return fail_usage(status); }
     if (const Status status = flags.check(); !status.ok()) { return fail_usage(status); }
     auto options = flags.session.options(!flags.model.gate.empty());
     if (!options.ok()) { return fail_usage(options.status()); }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/run/piped_text.h"
 #include "common/base/escapes.h"
 #include "common/base/read_text.h"
 #include "common/options/options.h"
@@ -15,17 +16,6 @@
 
 namespace pith::app {
 namespace {
-
-// What is piped in is the prompt where nobody said what is; `echo` ends it with a line break that nobody means.
-Result<std::string> read_piped_prompt() {
-    PITH_ASSIGN_OR_RETURN(std::string text, read_text("-"));
-    if (text.ends_with('\n')) { text.pop_back(); }
-    if (text.empty()) {
-        return {ErrorCode::kInvalidArgument,
-                "the prompt is empty: standard input has no text; give some there, or with -p or -f"};
-    }
-    return text;
-}
 
 // A prompt a line; empty lines are none.
 Status read_lines(const std::string & path, std::vector<std::string> & prompts) {
@@ -54,55 +44,87 @@ void RunFlags::add_to(CLI::App & command) {
     session.add_to(command, "auto", "auto");
     session.add_tolerance_to(command);
     session.add_cold_to(command);
-    auto * aware = command.add_flag("--question-aware", question_aware,
-                                    "Compress context and question together, once per question (default with one question)");
+    auto * aware = command
+                       .add_flag("--question-aware", question_aware,
+                                 "Compress context and question together, once per question (default with one question)")
+                       ->group(std::string(kCacheHeading));
     auto * later =
-        command.add_flag("--question-later", question_later,
-                         "Compress the context before any question is known (default: all are; several share one compression)");
+        command
+            .add_flag("--question-later", question_later,
+                      "Compress the context before any question is known (default: all are; several share one compression)")
+            ->group(std::string(kCacheHeading));
     later->excludes(aware);
     auto * raw_text = add(command, option("--raw"), raw, "Leave out the model's chat template (-no-cnv)");
-    auto * from = command.add_option(
-        "--cache", cache, "Go on from a cache file, under the settings it was saved with (`pith ask` says the same)");
+    auto * from = command
+                      .add_option("--cache", cache,
+                                  "Go on from a cache file, under the settings it was saved with (`pith ask` says the same)")
+                      ->group(std::string(kFilesHeading));
     for (CLI::Option * other : {at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(other); }
     for (const char * name :
          {"--policy", "--budget", "--tolerance", "--heads", "--cache-type-k", "--cache-type-v", "--no-kv-rotation",
           "--no-context-shift", "--cold", "--prefill", "--chunk", "--evict-every", "--grid"}) {
         from->excludes(command.get_option(name));
     }
-    auto * endless = command.add_flag("--follow", follow,
-                                      "Read -f as it grows, or standard input, on and on inside the budget, until it ends or "
-                                      "Ctrl-C; -p is answered at the end. With --cache: where that file's text goes on");
+    auto * endless = command
+                         .add_flag("--follow", follow,
+                                   "Read -f as it grows, or standard input, on and on inside the budget, until it ends or "
+                                   "Ctrl-C; -p is answered at the end. With --cache: where that file's text goes on")
+                         ->group(std::string(kFilesHeading));
     for (CLI::Option * other : {at_a_time, ids, aware, later}) { endless->excludes(other); }
     command
         .add_option("--save-every", save_every,
                     "With --follow: write --save-cache whenever so many tokens have come; 0: at the end")
-        ->capture_default_str();
+        ->capture_default_str()
+        ->group(std::string(kFilesHeading));
 }
 
 void RunFlags::add_answer_options(CLI::App & command) {
     model.add_to(command, /*is_required=*/false);
     add(command, option("--prompt"), prompts)->allow_extra_args(false);
-    command.add_option("--prompts", prompts_file, "More of them: a file of one a line ('-': standard input)");
+    command.add_option("PROMPT", prompt_words, "The prompt, as with -p");
+    command.add_option("--prompts", prompts_file, "More of them: a file of one a line ('-': standard input)")
+        ->group(std::string(kTextHeading));
     add(command, option("--escape"), escape);
     add(command, option("--n-predict"), n_predict)->capture_default_str();
     reverse_prompt.add_to(command);
     chat_template.add_to(command);
     sampler.add_to(command);
-    command.add_option("--save-cache", save_cache,
-                       "Save prompt and answer to this cache file, to go on from with --cache (one prompt)");
+    command
+        .add_option("--save-cache", save_cache,
+                    "Save prompt and answer to this cache file, to go on from with --cache (one prompt)")
+        ->group(std::string(kFilesHeading));
     add(command, option("--ask-budget"), ask_budget);
     add(command, option("--ask-policy"), ask_policy);
     add(command, option("--no-repair"), no_repair);
-    command.add_flag("--ignore-eos", ignore_eos, "Go on where the model would end");
+    const auto of_answer = [](CLI::Option * added) { added->group(std::string(kTextHeading)); };
+    of_answer(command.add_flag("--ignore-eos", ignore_eos, "Go on where the model would end"));
     add(command, option("--json"), json);
-    command.add_flag("--kept", kept, "With --json: the positions that every layer's KV heads hold at the end");
-    command
-        .add_option("--logprobs,--n-probs", n_logprobs,
-                    "With --json: the log-probability of every token said, and of so many likeliest ones in its place; 0: none")
-        ->capture_default_str();
-    command.add_option("--logits", logits,
-                       "Write the logits that each token was chosen from to this file: .npy, f32 [tokens, vocabulary]");
-    command.add_flag("--no-stream", no_stream, "Print an answer when it is whole");
+    add(command, option("--quiet"), quiet);
+    of_answer(command.add_flag("--kept", kept, "With --json: the positions that every layer's KV heads hold at the end"));
+    of_answer(
+        command
+            .add_option(
+                "--logprobs,--n-probs", n_logprobs,
+                "With --json: the log-probability of every token said, and of so many likeliest ones in its place; 0: none")
+            ->capture_default_str());
+    of_answer(command.add_option(
+        "--logits", logits, "Write the logits that each token was chosen from to this file: .npy, f32 [tokens, vocabulary]"));
+    of_answer(command.add_flag("--no-stream", no_stream, "Print an answer when it is whole"));
+}
+
+Status RunFlags::take_prompt_words() {
+    if (prompt_words.empty()) { return {}; }
+    const std::string & first = prompt_words.front();
+    if (!prompts.empty()) {
+        return {ErrorCode::kInvalidArgument,
+                "'" + first + "' is no option's value, and -p gives a prompt: leave one of them out"};
+    }
+    if (prompt_words.size() == 1 && first.ends_with(".gguf")) {
+        return {ErrorCode::kInvalidArgument, "'" + first + "' stands where the prompt does: give a model with -m"};
+    }
+    std::string & prompt = prompts.emplace_back();
+    for (const std::string & word : prompt_words) { prompt += (prompt.empty() ? "" : " ") + word; }
+    return {};
 }
 
 Status RunFlags::check() const {
@@ -167,6 +189,10 @@ Result<PromptRequest> RunFlags::read_texts() const {
         for (const std::string & question : questions) { PITH_RETURN_IF_ERROR(check_utf8("the prompt", question)); }
         request.questions = std::move(questions);
         return request;
+    }
+    const bool is_for_template = chat_template.tools == "-" || chat_template.file == "-";  // which are read later
+    if (file.empty() && cache.empty() && !questions.empty() && !is_for_template) {
+        PITH_ASSIGN_OR_RETURN(request.context, read_piped_context());
     }
     if (file.empty() && questions.empty() && isatty(STDIN_FILENO) != 1) {
         PITH_ASSIGN_OR_RETURN(std::string piped, read_piped_prompt());

@@ -34,6 +34,7 @@ struct RunFlags {
     int64_t save_every = 0;    // tokens
     bool follow = false;       // the text goes on coming
     std::vector<std::string> prompts;
+    std::vector<std::string> prompt_words;  // the prompt again, without -p
     std::string system_prompt;
     std::string system_prompt_file;
     int64_t n_predict = 512;
@@ -45,6 +46,7 @@ struct RunFlags {
     bool raw = false;
     bool escape = false;
     bool json = false;
+    bool quiet = false;
     bool no_stream = false;
     bool ignore_eos = false;
     bool kept = false;
@@ -53,6 +55,8 @@ struct RunFlags {
     void add_to(CLI::App & command);
     // Of them what a session that was read before leaves to say.
     void add_answer_options(CLI::App & command);
+    // The words that are no option's are the prompt.   Errors: kInvalidArgument: there is one, or it is a model's file.
+    Status take_prompt_words();
     // Errors: kInvalidArgument: flags that do not go together. Those of session and sampler are theirs to check.
     Status check() const;
     // --ask-budget and --ask-policy. None: a cache file is asked as it is.   Errors: kInvalidArgument.

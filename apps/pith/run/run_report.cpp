@@ -32,6 +32,7 @@ Json logprobs_of(const Tokenizer & tokenizer, const Generated & generated) {
 
 void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const RunOutcome & outcome, bool interrupted) {
     if (!flags.json) {
+        if (flags.quiet) { return; }
         std::fprintf(stderr, "\n%s", ledger_lines(outcome.ledger).c_str());
         if (flags.parallel > 1) {
             std::fprintf(stderr, "parallel %lld answers at a time at most, %lld steps", static_cast<long long>(flags.parallel),

@@ -26,6 +26,8 @@ OwnOptions pith_options() {
         {"pith make-model", "--type", ValueKind::kOneOf, these({"f32", "f16", "bf16", "q8_0", "q4_0", "q4_K_M", "mxfp4_moe"})},
         {"pith completion", "SHELL", ValueKind::kOneOf, these({"bash", "zsh", "fish"})},
         {"pith man", "COMMAND", ValueKind::kText},
+        {"pith run", "PROMPT", ValueKind::kText},
+        {"pith ask", "PROMPT", ValueKind::kText},
         {"pith cache list", "FOLDER", ValueKind::kFolder},
         {"pith cache prune", "FOLDER", ValueKind::kFolder},
         {"pith cache prune", "--size", ValueKind::kText},
