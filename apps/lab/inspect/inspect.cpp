@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "app/inspect/inspect_attention.h"
+#include "app/inspect/inspect_dump.h"
 #include "app/inspect/inspect_gates.h"
 #include "app/inspect/inspect_input.h"
 #include "app/inspect/inspect_report.h"
@@ -54,6 +55,7 @@ struct InspectFlags {
     int chunk = kDefaultChunk;
     std::optional<int> attention_layer;  // --gate-attention
     std::vector<std::string> attention;  // LAYER:HEAD
+    DumpFlags dump;
     bool json = false;
 
     // What is looked at: the model's own attention, what the gates keep, or what policies keep.
@@ -106,6 +108,9 @@ Status check_flags(const InspectFlags & flags) {
             return {ErrorCode::kInvalidArgument, "--format is '" + format + "': give csv, json or svg, or several"};
         }
     }
+    const bool looks_at_others = !flags.policies.empty() || !flags.budgets.empty() || !flags.out.empty() || flags.json ||
+                                 !flags.model.gate.empty() || flags.wants_attention();
+    PITH_RETURN_IF_ERROR(flags.dump.check(flags.input, looks_at_others));
     PITH_RETURN_IF_ERROR(check_at_least("--threads", flags.n_threads, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--chunk", flags.chunk, 1));
     if (std::ranges::find(kDistances, flags.distance) == std::end(kDistances)) {
@@ -355,6 +360,9 @@ int inspect_command(InspectFlags flags) {
     if (!model.ok()) { return fail(model.status()); }
     const auto tokenizer = Tokenizer::load(flags.model.path);
     if (!tokenizer.ok()) { return fail(tokenizer.status()); }
+    if (!flags.dump.path.empty()) {
+        return inspect_dump_command(flags.dump, flags.input, flags.chunk, flags.n_threads, *model, *tokenizer);
+    }
     if (flags.wants_gates()) { return inspect_gates_command(flags, *model, *tokenizer); }
     if (flags.wants_attention()) { return inspect_attention_command(flags, *model, *tokenizer); }
     options->cancel = &catch_interrupt();
@@ -392,6 +400,7 @@ void add_inspect_command(CLI::App & root, int & exit_code) {
         ->add_option("--attention", flags->attention,
                      "LAYER:HEAD, several separated by ',': maps of the model's own attention, as files in --out")
         ->delimiter(',');
+    flags->dump.add_to(*command);
     add(*command, option("--chunk"), flags->chunk, "Tokens of a batch")->capture_default_str();
     add(*command, option("--threads"), flags->n_threads);
     add(*command, option("--json"), flags->json);
