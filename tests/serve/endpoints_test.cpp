@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -566,15 +567,20 @@ TEST_F(Endpoints, ServeAPageThatLoadsNothingFromElsewhere) {
     ServingOptions options;
     options.api.keys = {"the-key"};  // the page is open, and asks for it
     const Serving serving(options);
-    for (const auto & [path, file, type] :
-         std::vector<std::tuple<std::string, std::string, std::string>>{{"/", "page.html", "text/html"},
-                                                                        {"/page.css", "page.css", "text/css"},
-                                                                        {"/page.js", "page.js", "text/javascript"}}) {
+    const std::filesystem::path folder = PITH_SOURCE_DIR "/src/serve/page";
+    const std::map<std::string, std::string> types = {{".html", "text/html"}, {".css", "text/css"}, {".js", "text/javascript"}};
+    int n_files = 0;
+    for (const auto & entry : std::filesystem::directory_iterator(folder)) {
+        const auto type = types.find(entry.path().extension());
+        if (type == types.end()) { continue; }
+        ++n_files;
+        const std::string file = entry.path().filename();
+        const std::string path = file == "page.html" ? "/" : "/" + file;
         const HttpAnswer answer = get(serving.port(), path);
         EXPECT_EQ(answer.status, 200) << path;
-        EXPECT_NE(answer.headers.find("Content-Type: " + type), std::string::npos) << answer.headers;
+        EXPECT_NE(answer.headers.find("Content-Type: " + type->second), std::string::npos) << answer.headers;
         EXPECT_NE(answer.headers.find("Content-Security-Policy: default-src 'none'; script-src 'self'"), std::string::npos);
-        std::ifstream in(std::string(PITH_SOURCE_DIR "/src/serve/page/") + file, std::ios::binary);
+        std::ifstream in(entry.path(), std::ios::binary);
         std::stringstream source;
         source << in.rdbuf();
         EXPECT_EQ(answer.body, source.str()) << path;
@@ -582,6 +588,7 @@ TEST_F(Endpoints, ServeAPageThatLoadsNothingFromElsewhere) {
             EXPECT_EQ(answer.body.find(elsewhere), std::string::npos) << path << ": " << elsewhere;
         }
     }
+    EXPECT_GE(n_files, 3);
     EXPECT_EQ(get(serving.port(), "/page.py").status, 401);
 }
 
