@@ -21,6 +21,7 @@ install(FILES python/pith.py DESTINATION ${CMAKE_INSTALL_DATADIR}/pith/python)
 install(DIRECTORY include/pith DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/pith/models FILES_MATCHING PATTERN "*.gguf" PATTERN "*.json"
         PATTERN heads EXCLUDE) # of other models: part of the library
+install(DIRECTORY examples/sample DESTINATION ${CMAKE_INSTALL_DATADIR}/pith)
 install(FILES LICENSE README.md CHANGELOG.md docs/install.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # Scripts of the install step see these.

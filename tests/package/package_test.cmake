@@ -55,7 +55,7 @@ if(EXISTS ${prefix}/${LIBRARY_DIR}/pith/runtime/pith)
   list(APPEND loader --library-path ${prefix}/${LIBRARY_DIR}/pith/runtime)
 endif()
 foreach(file IN ITEMS man/man1/pith-run.1 man/man1/pith-train-gate.1 bash-completion/completions/pith zsh/site-functions/_pith fish/vendor_completions.d/pith.fish
-        pith/models/pith-reference.heads.json)
+        pith/models/pith-reference.heads.json pith/sample/README.md pith/sample/book.txt pith/sample/tool_call.json)
   if(NOT EXISTS ${prefix}/share/${file})
     message(FATAL_ERROR "share/${file} is not installed")
   endif()
