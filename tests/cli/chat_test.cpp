@@ -4,6 +4,7 @@
 #include <termios.h>
 
 #include <chrono>
+#include <functional>
 #include <regex>
 #include <thread>
 
@@ -191,6 +192,95 @@ TEST_F(Chat, AtATerminalItTakesSeveralLinesHistoryAndCommands) {
     terminal.wait_for_prompt();
     terminal.type("\x04");
     EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+TEST_F(Chat, AtATerminalItSaysWhatRunsAndTabCompletes) {
+    Terminal terminal(words({"-n", "4", "--budget", "512"}));
+    const std::string banner = terminal.wait_for_prompt();
+    EXPECT_NE(banner.find(", policy auto, budget 512\r\n/help lists the commands, Tab completes them"), std::string::npos)
+        << banner;
+    terminal.type("The river is long.\n");
+    terminal.wait_for_prompt();
+    terminal.type("/hel\t\n");
+    terminal.wait_for("Ctrl-C stops an answer");
+    terminal.wait_for_prompt();
+    terminal.type("/policy strea\t256\n");
+    EXPECT_NE(terminal.wait_for("per head are held)").find("(streaming, budget 256: "), std::string::npos);
+    terminal.wait_for_prompt();
+    const std::string file = folder_.file("a talk.pith");
+    terminal.type("/save " + file + "\n");
+    terminal.wait_for("(saved to " + file + ")");
+    terminal.wait_for_prompt();
+    write_text(folder_.file("noted.pith"), "");
+    ASSERT_EQ(rename(file.c_str(), folder_.file("talk.pith").c_str()), 0);
+    terminal.type("/load " + folder_.file("tal") + "\t\n");
+    terminal.wait_for("tokens from " + folder_.file("talk.pith") + ")");
+    terminal.wait_for_prompt();
+    terminal.type("no file\t\n");  // in a message nothing is completed
+    EXPECT_EQ(terminal.wait_for_prompt().find("files"), std::string::npos);
+    terminal.type("/exit\n");
+    EXPECT_EQ(terminal.wait_for_end(), 0);
+}
+
+TEST_F(Chat, CommandsSayWhatTheyDid) {
+    const std::vector<std::string> more = {"-n", "4", "--policy", "streaming", "--budget", "64"};
+    const Outcome told = piped({"The river is long.", "/undo", "/clear", "/system You are brief.", "One.", "/budget 80",
+                                "/budget", "/policy h2o", "/policy full", "/budget 0"},
+                               more);
+    ASSERT_EQ(told.exit_code, 0) << told.err;
+    for (const char * line :
+         {"(the last turn is taken back: 0 turns left)\n", "(begun again)\n", "(begun again with this system prompt)\n",
+          "(streaming, budget 80: 80 of ", "(h2o, budget 80: ", "(full, no budget: "}) {
+        EXPECT_NE(told.err.find(line), std::string::npos) << line << " is not in: " << told.err;
+    }
+    EXPECT_NE(told.out.find("\nstreaming, budget 80: "), std::string::npos) << told.out;
+    EXPECT_NE(told.err.find("/budget"), std::string::npos) << told.err;
+}
+
+TEST_F(Chat, AMessageMayBeginWithASlash) {
+    const std::vector<std::string> more = {"-n", "4"};
+    const Outcome slash = piped({"//kept or not", "/kept"}, more);
+    ASSERT_EQ(slash.exit_code, 0) << slash.err;
+    EXPECT_NE(slash.out.find("/kept or not"), std::string::npos) << slash.out;
+    EXPECT_EQ(slash.out.find("//kept"), std::string::npos) << slash.out;
+    EXPECT_NE(piped({"/nothing"}, more).err.find("// begins a message with /"), std::string::npos);
+}
+
+TEST_F(Chat, TextsFromWindowsAreReadAsOthers) {
+    const std::string mark = "\xEF\xBB\xBF";
+    const std::vector<std::string> more = {"-n", "6"};
+    RunLimits windows, plain;
+    windows.standard_input = mark + "The river is \\\r\nlong.\r\n/kept\r\n";
+    plain.standard_input = "The river is \\\nlong.\n/kept\n";
+    const Outcome outcome = run_pith(words(more), windows);
+    EXPECT_EQ(outcome.out, run_pith(words(more), plain).out);
+    EXPECT_NE(outcome.out.find("The river is \nlong."), std::string::npos) << outcome.out;
+
+    const auto both = [&](const std::string & text, const std::function<Outcome(const std::string & file)> & run) {
+        write_text(folder_.file("plain.txt"), text);
+        write_text(folder_.file("windows.txt"), mark + std::regex_replace(text, std::regex("\n"), "\r\n"));
+        const Outcome wanted = run(folder_.file("plain.txt"));
+        ASSERT_EQ(wanted.exit_code, 0) << wanted.err;
+        // What stands behind the answers in JSON are times.
+        const auto said = [](const Outcome & of) { return of.out.substr(0, of.out.find("\"policy\"")); };
+        EXPECT_EQ(said(run(folder_.file("windows.txt"))), said(wanted)) << text;
+    };
+    const auto run = [this](const std::vector<std::string> & flags) {
+        std::vector<std::string> all = {"run", "-m", model_, "--temp", "0", "-t", "1", "-n", "6"};
+        all.insert(all.end(), flags.begin(), flags.end());
+        return run_pith(all);
+    };
+    const std::string text = "The river is long.\nThe garden is old.\n";
+    both(text, [&](const std::string & file) { return run({"-f", file, "-p", "What is long?", "--json"}); });
+    both(text, [&](const std::string & file) { return run({"--prompts", file}); });
+    both(text, [&](const std::string & file) { return run_pith({"tokenize", "-m", model_, "-f", file}); });
+    both("# one\nroot ::= [a-z]+ |\n  [0-9]\n", [&](const std::string & file) {
+        return run({"-p", "Hello", "--grammar-file", file});
+    });
+    both("{% for m in messages %}\n{{ m['content'] }}\n{% endfor %}\n", [&](const std::string & file) {
+        return run({"-p", "Hello", "--json", "--chat-template-file", file});
+    });
+    both("You are brief.\n", [&](const std::string & file) { return run({"-p", "Hello", "--json", "-sysf", file}); });
 }
 
 TEST_F(Chat, CtrlCStopsAnAnswerAndKeepsWhatWasSaid) {

@@ -89,7 +89,8 @@ def button(page, name):
 
 
 def ended(page):
-    page.wait_for_function("document.getElementById('stop').hidden && !document.getElementById('send').disabled", timeout=60_000)
+    expect(page.locator("#stop")).to_be_hidden(timeout=60_000)
+    expect(page.locator("#send")).to_be_enabled()
 
 
 def ask(page, text):
@@ -168,6 +169,7 @@ def check_settings(window):
     page, sent = window.page, []
     page.on("request", lambda request: sent.append(request.post_data_json) if request.url.endswith("completions") else None)
     expect(page.locator("#temperature")).to_have_attribute("placeholder", re.compile(r"^[0-9.]+$"))
+    expect(page.locator("#seed")).to_have_attribute("placeholder", "random")
     settings(page, policy="snapkv", budget="64", temperature="0.5", seed="7", max_tokens="40", system="Answer in few words.")
     button(page, "New conversation").click()
     button(page, "Settings").click()

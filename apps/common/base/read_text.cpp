@@ -40,6 +40,23 @@ Result<std::string> read_text(const std::string & path) {
     return text;
 }
 
+Result<std::string> read_plain_text(const std::string & path) {
+    PITH_ASSIGN_OR_RETURN(std::string text, read_text(path));
+    drop_byte_order_mark(text);
+    if (text.find('\r') == std::string::npos) { return text; }
+    std::string plain;
+    plain.reserve(text.size());
+    for (size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != '\r' || i + 1 == text.size() || text[i + 1] != '\n') { plain += text[i]; }
+    }
+    return plain;
+}
+
+void drop_byte_order_mark(std::string & text) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (text.starts_with(kByteOrderMark)) { text.erase(0, kByteOrderMark.size()); }
+}
+
 Status check_utf8(const std::string & name, const std::string & text) {
     const auto bad = invalid_utf8_offset(text);
     if (!bad) { return {}; }
@@ -49,7 +66,7 @@ Status check_utf8(const std::string & name, const std::string & text) {
 Result<std::string> read_system_prompt(const std::string & path, const std::string & given) {
     std::string text = given;
     if (!path.empty()) {
-        PITH_ASSIGN_OR_RETURN(text, read_text(path));
+        PITH_ASSIGN_OR_RETURN(text, read_plain_text(path));
         if (text.ends_with('\n')) { text.pop_back(); }
     }
     PITH_RETURN_IF_ERROR(check_utf8("the system prompt", text));

@@ -12,6 +12,10 @@ namespace pith::app {
 // path "-": standard input. Errors: kNotFound, kIo, kInvalidArgument (not UTF-8: names path and byte; larger than
 // file/read_file.h reads); an empty file is no error.
 Result<std::string> read_text(const std::string & path);
+// The same without what Windows' editors put in: a byte-order mark in front goes, "\r\n" becomes "\n". For what a person
+// writes; data that must stay as they are come by read_text().
+Result<std::string> read_plain_text(const std::string & path);
+void drop_byte_order_mark(std::string & text);
 
 // Errors: kInvalidArgument: names `name` and the byte.
 Status check_utf8(const std::string & name, const std::string & text);

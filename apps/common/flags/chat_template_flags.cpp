@@ -45,7 +45,7 @@ Status ChatTemplateFlags::give(Tokenizer & tokenizer) const {
     if (!any()) { return {}; }
     std::string source = name_or_text;
     if (!file.empty()) {
-        PITH_ASSIGN_OR_RETURN(source, read_text(file));
+        PITH_ASSIGN_OR_RETURN(source, read_plain_text(file));
         if (source.find('{') == std::string::npos) {
             return {ErrorCode::kInvalidArgument, "--chat-template-file '" + file + "' holds no Jinja"};
         }

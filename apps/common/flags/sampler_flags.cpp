@@ -93,7 +93,7 @@ Result<SamplerOptions> SamplerFlags::options() const {
                 "--grammar, --grammar-file, --json-schema, --json-schema-file: give one of them, a text has one form"};
     }
     options.grammar = grammar;
-    if (!grammar_file.empty()) { PITH_ASSIGN_OR_RETURN(options.grammar, read_text(grammar_file)); }
+    if (!grammar_file.empty()) { PITH_ASSIGN_OR_RETURN(options.grammar, read_plain_text(grammar_file)); }
     std::string schema = json_schema;
     if (!json_schema_file.empty()) { PITH_ASSIGN_OR_RETURN(schema, read_text(json_schema_file)); }
     if (!schema.empty()) { PITH_ASSIGN_OR_RETURN(options.grammar, grammar_of_json_schema(schema)); }

@@ -34,7 +34,7 @@ void add_text(std::vector<int32_t> context, const std::vector<int32_t> & questio
 Result<Prompt> read_own_text(const InspectInput & input, const Tokenizer & tokenizer) {
     PromptRequest request;
     if (!input.file.empty()) {
-        PITH_ASSIGN_OR_RETURN(request.context, read_text(input.file));
+        PITH_ASSIGN_OR_RETURN(request.context, read_plain_text(input.file));
         if (request.context.empty()) { return {ErrorCode::kInvalidArgument, "'" + input.file + "' has no text"}; }
     }
     request.questions = {input.prompt};

@@ -29,7 +29,7 @@ struct TokenizeFlags {
 
 Result<std::string> text_to_tokenize(const TokenizeFlags & flags) {
     if (flags.has_prompt) { return flags.prompt; }
-    return read_text(flags.file.empty() ? "-" : flags.file);
+    return read_plain_text(flags.file.empty() ? "-" : flags.file);
 }
 
 void print_tokens(const Tokenizer & tokenizer, const std::vector<int32_t> & tokens, const TokenizeFlags & flags) {

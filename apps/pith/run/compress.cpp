@@ -60,7 +60,7 @@ struct Texts {
 Result<Texts> read_texts(const CompressFlags & flags) {
     Texts texts;
     PITH_ASSIGN_OR_RETURN(texts.system, read_system_prompt(flags.system_prompt_file, flags.system_prompt));
-    PITH_ASSIGN_OR_RETURN(texts.context, read_text(flags.file));
+    PITH_ASSIGN_OR_RETURN(texts.context, read_plain_text(flags.file));
     if (texts.context.empty()) {
         return {ErrorCode::kInvalidArgument, "there is nothing to compress: '" + flags.file + "' has no text"};
     }

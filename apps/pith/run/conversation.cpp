@@ -170,6 +170,7 @@ Result<ChatTurn> Conversation::say(const std::string & message, const std::atomi
         options.reverse_prompts = options_.reverse_prompts;
         options.reasoning = options_.reasoning;
         options.hide_reasoning = options_.hide_reasoning;
+        options.colours = options_.colours;
         sampler_->begin_answer();
         auto answer = generate(*session_, tokenizer_, *sampler_, options);
         status = answer.status();

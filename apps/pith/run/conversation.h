@@ -35,6 +35,7 @@ struct ConversationOptions {
     std::vector<std::string> reverse_prompts;  // an answer ends where it says one
     ReasoningMarks reasoning;                  // by which thoughts are told from answers
     bool hide_reasoning = false;
+    bool colours = false;   // answers are for a terminal
     size_t undo_depth = 8;  // turns that can be taken back: each costs a copy of what the cache holds
                             // (2 at most under --budget auto, which leaves memory for these copies)
 };

@@ -83,13 +83,13 @@ void AnswerWriter::add(ReasoningSplitter::Pieces pieces) {
     out_.text += pieces.answer;
     waiting_ += pieces.answer;
     if (!options_.stream || options_.hide_reasoning) { return; }
-    static const bool is_terminal = isatty(STDERR_FILENO) == 1;
+    static const bool is_dim = shows_colours(STDERR_FILENO);
     if (!pieces.reasoning.empty()) {
-        if (!std::exchange(is_thinking_shown_, true) && is_terminal) { std::fputs("\033[2m", stderr); }
+        if (!std::exchange(is_thinking_shown_, true) && is_dim) { std::fputs("\033[2m", stderr); }
         std::fputs(pieces.reasoning.c_str(), stderr);
     }
     if (is_thinking_shown_ && (!pieces.answer.empty() || ends_)) {
-        std::fputs(is_terminal ? "\033[0m\n" : "\n", stderr);
+        std::fputs(is_dim ? "\033[0m\n" : "\n", stderr);
         is_thinking_shown_ = false;
     }
 }
@@ -105,8 +105,10 @@ Generated AnswerWriter::finish(std::string stop) {
 // Holds back the bytes of a character that is not whole yet.
 void AnswerWriter::show(bool all) {
     const size_t n_bytes = all ? waiting_.size() : waiting_.size() - incomplete_utf8_tail(waiting_);
-    if (options_.stream && n_bytes > 0) {
-        std::fwrite(waiting_.data(), 1, n_bytes, stdout);
+    std::string shown = waiting_.substr(0, n_bytes);
+    if (options_.colours) { shown = markdown_.add(shown) + (all ? markdown_.finish() : ""); }
+    if (options_.stream && !shown.empty()) {
+        std::fwrite(shown.data(), 1, shown.size(), stdout);
         std::fflush(stdout);
     }
     waiting_.erase(0, n_bytes);

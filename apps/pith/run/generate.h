@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/run/terminal_markdown.h"
 #include "pith/session.h"
 #include "pith/text.h"
 #include "text/reasoning.h"
@@ -19,7 +20,8 @@ namespace pith::app {
 struct GenerateOptions {
     int64_t n_predict = 512;  // negative: until the model ends
     bool ignore_eos = false;
-    bool stream = true;  // write to stdout as it comes
+    bool stream = true;    // write to stdout as it comes
+    bool colours = false;  // with a terminal's, by the Markdown that the answer has
     const std::atomic<bool> * cancel = nullptr;
     // The answer ends with the token that completes one of these, which is said; none is empty. Special tokens count by name.
     std::vector<std::string> reverse_prompts;
@@ -76,6 +78,7 @@ private:
     bool ends_ = false;               // nothing comes any more
     std::string said_;                // the text with special tokens' names: a reverse prompt may be one
     std::string waiting_;             // for the rest of a character
+    TerminalMarkdown markdown_;
     Generated out_;
 };
 

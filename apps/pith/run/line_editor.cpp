@@ -5,16 +5,55 @@
 
 #include <cstdio>
 #include <iostream>
+#include <utility>
 #ifdef PITH_WITH_EDITLINE
 #include <editline/readline.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #endif
 
 #include "common/base/interrupt.h"
+#include "common/base/read_text.h"
 
 namespace pith::app {
+
+#ifdef PITH_WITH_EDITLINE
+namespace {
+
+// libedit calls functions without an argument of their own: what they go by is the editor's that reads.
+LineEditor::Complete g_complete;
+std::vector<std::string> g_words;
+
+char * next_word(const char * begun, int state) {
+    static size_t at = 0;
+    if (state == 0) { at = 0; }
+    while (at < g_words.size()) {
+        const std::string & word = g_words[at++];
+        if (word.starts_with(begun)) { return strdup(word.c_str()); }
+    }
+    return nullptr;
+}
+
+char ** complete(const char * begun, int start, int /*end*/) {
+    rl_attempted_completion_over = 1;  // nothing else is tried
+    const LineEditor::Completions found = g_complete(std::string_view(rl_line_buffer, static_cast<size_t>(start)));
+    g_words = found.words;
+    return rl_completion_matches(begun, found.has_files ? rl_filename_completion_function : next_word);
+}
+
+}  // namespace
+
+LineEditor::LineEditor(Complete complete_word) {
+    if (!complete_word) { return; }
+    g_complete = std::move(complete_word);
+    rl_attempted_completion_function = complete;
+    rl_completer_word_break_characters = const_cast<char *>(" \t\n");
+}
+#else
+LineEditor::LineEditor(Complete /*complete*/) {}
+#endif
 
 LineEditor::Input LineEditor::read_one(const std::string & prompt) {
     const WakeReads wake;
@@ -43,6 +82,8 @@ LineEditor::Input LineEditor::read_one(const std::string & prompt) {
         return {What::kInterrupt, ""};
     }
     if (!read) { return {What::kEnd, ""}; }
+    if (std::exchange(is_first_, false)) { drop_byte_order_mark(line); }
+    if (line.ends_with('\r')) { line.pop_back(); }
     return {What::kLine, line};
 }
 

@@ -30,7 +30,7 @@ void tell_that_it_waits() {
 
 // `echo` ends it with a line break that nobody means.
 Result<std::string> read_piped_prompt() {
-    PITH_ASSIGN_OR_RETURN(std::string text, read_text("-"));
+    PITH_ASSIGN_OR_RETURN(std::string text, read_plain_text("-"));
     if (text.ends_with('\n')) { text.pop_back(); }
     if (text.empty()) {
         return {ErrorCode::kInvalidArgument,
@@ -42,7 +42,7 @@ Result<std::string> read_piped_prompt() {
 Result<std::string> read_piped_context() {
     if (!is_pipe_or_file()) { return std::string(); }
     tell_that_it_waits();
-    return read_text("-");
+    return read_plain_text("-");
 }
 
 }  // namespace pith::app

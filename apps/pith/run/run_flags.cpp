@@ -19,10 +19,9 @@ namespace {
 
 // A prompt a line; empty lines are none.
 Status read_lines(const std::string & path, std::vector<std::string> & prompts) {
-    PITH_ASSIGN_OR_RETURN(const std::string text, read_text(path));
+    PITH_ASSIGN_OR_RETURN(const std::string text, read_plain_text(path));
     const size_t n_before = prompts.size();
     for (std::string_view line : split(text, '\n')) {
-        if (line.ends_with('\r')) { line.remove_suffix(1); }
         if (!line.empty()) { prompts.emplace_back(line); }
     }
     if (prompts.size() > n_before) { return {}; }
@@ -199,7 +198,7 @@ Result<PromptRequest> RunFlags::read_texts() const {
         questions.push_back(std::move(piped));
     }
     if (!file.empty()) {
-        PITH_ASSIGN_OR_RETURN(request.context, read_text(file));
+        PITH_ASSIGN_OR_RETURN(request.context, read_plain_text(file));
         if (request.context.empty()) {
             return {ErrorCode::kInvalidArgument, "the prompt is empty: '" + file + "' has no text"};
         }

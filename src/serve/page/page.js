@@ -218,7 +218,7 @@ async function answer() {
   await found;
   abort = null;
   if (message.content === '' && message.reasoning === '') told.messages.pop();
-  message.cost = timings ? speed(timings) : '';
+  message.cost = timings && timings.predicted_n > 1 ? speed(timings) : '';
   if (usage) told.cost = { usage, timings };
   keep();
   showAll();  // whatever conversation is shown by now: it may be asked again
@@ -303,6 +303,12 @@ function listen() {
   setInterval(() => { if (!document.hidden) memory.showMeter(); }, 5000);
 }
 
+function placeholder(name, value) {
+  if (name === 'seed' && value === 0xFFFFFFFF) return 'random';
+  if (name === 'max_tokens' && value < 0) return 'no limit';
+  return Number.isInteger(value) || typeof value !== 'number' ? String(value) : String(Number(value.toPrecision(4)));  // floats of 32 bits
+}
+
 // The model, and the settings that it runs with where the fields are empty.
 async function tellModel() {
   try {
@@ -310,7 +316,7 @@ async function tellModel() {
     const { params } = (await (await ask('props')).json()).default_generation_settings;
     for (const [name, value] of Object.entries({ ...params, policy: params.kv_policy, budget: params.kv_budget })) {
       const field = document.querySelector('#settings input[name="' + name + '"]');
-      if (field) field.placeholder = typeof value === 'number' ? String(Number(value.toPrecision(4))) : value;
+      if (field) field.placeholder = placeholder(name, value);
     }
     problem('');
     memory.showMeter();
