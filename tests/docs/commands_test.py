@@ -2,14 +2,15 @@
 
   commands_test.py ROOT PITH MODEL… [--under WHEN] [--page NAME] [--list]
 
-A command is a line of a block that begins with a program (PROGRAMS). It must end with 0; a server must come to listen. A comment in front
-of a block says otherwise of all its commands, or of those that have the words between the quotation marks:
+A command is a line of a block that begins with a program (PROGRAMS). It must end with 0, on fewer texts than it says (SMALLER); a server
+must come to listen. A comment in front of a block says otherwise of all its commands, or of those that have the words between the quotation
+marks ("words$": that end with them):
 
   <!-- not run: REASON -->         <!-- not run "WORDS": REASON -->         <!-- run under real: REASON -->    (or under slow)
 
-WHEN: real and slow run those pages that have such commands, these included; without it those are left out, counted and told. Every
-page has a folder of its own with the sample (examples/sample) and the last model as model.gguf, the first as MODEL. What is neither run nor marked does not exist:
-an unmarked command is run. A mark that no command has is a fault.
+WHEN: real and slow run those pages that have such commands, these included; without it those are left out, counted and told. Every page has
+a folder of its own with the sample (examples/sample), the last model as model.gguf and the first as MODEL. There is no third way: what is
+not marked is run. A mark that no command has is a fault.
 """
 import argparse
 import collections
@@ -34,6 +35,7 @@ TAGGED_TEXT = ("cpp", "c", "python", "cmake", "json", "yaml", "toml", "csv")
 BLOCK = re.compile(r"(?P<marks>(?:^<!-- (?:not run|run under)[^\n]*-->\n+)*)(?:^```(?P<tag>\w*)\n(?P<fenced>[\s\S]*?)^```$|(?P<indented>(?:^ {4}.*(?:\n|\Z))+))", re.M)
 MARK = re.compile(r'<!-- (not run|run under (real|slow))(?: "([^"]*)")?: (.+?) -->')
 ANY_MARK = re.compile(r"<!-- *(?:not run|run under)[^\n]*")
+SMALLER = ((r"--samples \d+", "--samples 1"), (r"--texts \d+", "--texts 2"))  # the same command on fewer texts
 MOST_SECONDS = {None: 60, "slow": 900, "real": 900}
 
 Command = collections.namedtuple("Command", "page line when reason")  # when: None, "not run", "real", "slow"
@@ -109,6 +111,8 @@ class Stage:
         """None, or what went wrong."""
         if re.match(r"pith serve\b", line):
             self.end_servers()
+        for many, few in SMALLER:
+            line = re.sub(many, few, line)
         command = line.replace("127.0.0.1:8080", f"127.0.0.1:{self.port}")
         if re.match(r"pith serve\b", line):
             return self.serve(command + f" --port {self.port}", seconds)
