@@ -155,6 +155,7 @@ class Stage:
 FIXTURES = {
     "ids.txt": lambda folder: " ".join(str(i) for i in range(10, 200)),
     "text.txt": lambda folder: (folder / "book.txt").read_text(encoding="utf-8"),
+    "novel.txt": lambda folder: (folder / "book.txt").read_text(encoding="utf-8") * 8,
     "notes.txt": lambda folder: (folder / "book.txt").read_text(encoding="utf-8"),
     "agent.json": lambda folder: (folder / "tool_call.json").read_text(encoding="utf-8"),
     "service.log": lambda folder: "".join(f"12:00:{i:02d} request {i} took {i * 7 % 13} ms\n" for i in range(60)),

@@ -44,7 +44,7 @@ if MODEL:
     for budget in ([], ["--budget", "50%"]):
         asked = [word for question in questions for word in ("-p", question)]  # one reading for all
         told = [one["text"] for one in json.loads(pith("-f", "book.txt", *asked, "-n", "48", "--json", *budget))["answers"]]
-        n_right = sum(word in answer.lower() for word, answer in zip(answers, told))
+        n_right = sum(word in answer for word, answer in zip(answers, told))
         print(f"{' '.join(budget) or 'all'}: {told}", flush=True)
         assert n_right >= 2, f"{n_right} of 3 with {budget or 'the whole cache'}"
     called = pith("-p", "How strong is the wind on Skarn?", "--tools", "tools.json", "-n", "64")
