@@ -11,10 +11,32 @@ add_library(pith::pith ALIAS pith_public)
 set_target_properties(pith_public PROPERTIES EXPORT_NAME pith)
 target_link_libraries(pith_public INTERFACE pith_engine pith_text)
 
+# All that is installed, where `scripts/build pith` (scripts/demo) has built a part of it: the rest is built now.
+set(_programs pith_installed pith-lab_installed)
+if(PITH_PRIVATE_RUNTIME)
+  list(APPEND _programs pith_launcher pith-lab_launcher)
+endif()
+set(_libraries pith_core pith_policy pith_file pith_device pith_matmul pith_model pith_gate pith_cache pith_plan pith_attention pith_evidence
+               pith_engine pith_text)
+add_custom_target(pith_to_install)
+add_dependencies(pith_to_install pith pith-lab ${_programs} pith_c_installed ${_libraries})
+list(JOIN _programs ">\" \"$<TARGET_FILE:" _files)
+install(CODE "
+  foreach(_file IN ITEMS \"$<TARGET_FILE:pith>\" \"$<TARGET_FILE:pith-lab>\" \"$<TARGET_FILE:${_files}>\" \"$<TARGET_FILE:pith_c_installed>\" \"$<TARGET_FILE:pith_text>\")
+    if(NOT EXISTS \"\${_file}\")
+      message(STATUS \"Building what is missing\")
+      cmake_host_system_information(RESULT _cores QUERY NUMBER_OF_LOGICAL_CORES)
+      execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${PROJECT_BINARY_DIR}\" --target pith_to_install --parallel \${_cores} RESULT_VARIABLE _result)
+      if(NOT _result EQUAL 0)
+        message(FATAL_ERROR \"the build of what is installed failed\")
+      endif()
+      break()
+    endif()
+  endforeach()")
+
 set(_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pith)
 set(_library_dir ${CMAKE_INSTALL_LIBDIR}/pith)
-install(TARGETS pith_core pith_policy pith_file pith_device pith_matmul pith_model pith_gate pith_cache pith_plan pith_attention pith_evidence pith_engine
-                pith_text pith_public EXPORT pithTargets
+install(TARGETS ${_libraries} pith_public EXPORT pithTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS pith_c_installed EXPORT pithTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES python/pith.py DESTINATION ${CMAKE_INSTALL_DATADIR}/pith/python)
@@ -56,3 +78,13 @@ configure_package_config_file(cmake/pithConfig.cmake.in ${PROJECT_BINARY_DIR}/pi
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/pithConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/pithConfig.cmake ${PROJECT_BINARY_DIR}/pithConfigVersion.cmake cmake/PithDependencies.cmake
         DESTINATION ${_package_dir})
+
+set(PITH_LOADER_FILE "")
+set(PITH_PC_OPTIONS "")
+if(PITH_PRIVATE_RUNTIME)
+  cmake_path(GET PITH_PRIVATE_LOADER FILENAME PITH_LOADER_FILE)
+  set(PITH_PC_OPTIONS -Wl,--allow-shlib-undefined)
+endif()
+string(REGEX REPLACE "[^/]+" ".." PITH_PREFIX_FROM_PC ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(cmake/pith.pc.in ${PROJECT_BINARY_DIR}/pith.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/pith.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
