@@ -4,10 +4,14 @@
 # Defines pith::ggml, pith::llama and pith::highway, and
 #   PITH_GGML_BACKENDS     the folder of ggml's back ends, beside libggml; empty where the library finds them itself
 #   PITH_PRIVATE_RUNTIME   whether programs start through the loader that came with the unpacked packages
+#   PITH_LIBRARIES_BUILT   whether all three are built from source, and so installed beside Pith
+#   PITH_HIGHWAY_OPTIONS   of the compiler, for what includes Highway
 # All are imported targets, so that nothing of this machine's paths is exported.
 
 set(PITH_GGML_BACKENDS "")
 set(PITH_PRIVATE_RUNTIME OFF)
+set(PITH_LIBRARIES_BUILT OFF)
+set(PITH_HIGHWAY_OPTIONS "")
 set(_found_ggml "")
 set(_found_libllama "")
 add_library(pith::ggml INTERFACE IMPORTED)
@@ -72,8 +76,29 @@ else()
     endforeach()
     set(LLAMA_CURL OFF CACHE BOOL "" FORCE)
     set(BUILD_SHARED_LIBS ON CACHE BOOL "" FORCE)
+    set(PITH_LIBRARIES_BUILT ON)
     pith_source(llama_cpp _source)
-    add_subdirectory("${_source}" "${PROJECT_BINARY_DIR}/llama.cpp")
+    block() # of what is installed no file names the folder of the sources, and each looks beside itself for the others
+      cmake_path(GET _source PARENT_PATH _above)
+      set(ENV{GIT_CEILING_DIRECTORIES} "${_above}") # a commit of whatever these lie in is not theirs
+      foreach(_language IN ITEMS C CXX)
+        string(APPEND CMAKE_${_language}_FLAGS " -ffile-prefix-map=${_source}=llama.cpp")
+      endforeach()
+      set(CMAKE_INSTALL_RPATH $ORIGIN)
+      if(GGML_BACKEND_DL AND NOT GGML_BACKEND_DIR) # beside libggml, when built as when installed
+        set(GGML_BACKEND_DIR ${CMAKE_INSTALL_LIBDIR})
+        set(PITH_GGML_BACKENDS . PARENT_SCOPE)
+      endif()
+      add_subdirectory("${_source}" "${PROJECT_BINARY_DIR}/llama.cpp")
+      if(PITH_LLAMA_UNITY) # its models, of which one reads little but headers, by sixteen: not every version of it can be compiled so
+        file(GLOB _alone "${_source}/src/*.cpp" "${_source}/src/models/deepseek*.cpp")
+        set_source_files_properties(${_alone} TARGET_DIRECTORY llama PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+        set_target_properties(llama PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+      endif()
+      if(PITH_GGML_SOVERSION) # a name of their own, where others' may be in the process (scripts/wheel)
+        set_target_properties(ggml ggml-base llama PROPERTIES SOVERSION ${PITH_GGML_SOVERSION})
+      endif()
+    endblock()
     target_link_libraries(pith::ggml INTERFACE ggml)
     target_link_libraries(pith::llama INTERFACE llama pith::ggml)
   endif()
@@ -86,6 +111,7 @@ if(PITH_PRIVATE_RUNTIME AND EXISTS "${_root}/usr/include/hwy/highway.h")
 else()
   find_package(hwy 1.2 CONFIG QUIET)
   if(hwy_FOUND)
+    set(PITH_LIBRARIES_BUILT OFF)
     target_link_libraries(pith::highway INTERFACE hwy::hwy)
   elseif(PITH_INSTALLED)
     set(PITH_DEPENDENCIES_ERROR "Highway (libhwy 1.2 or later) was not found: install it, or set PITH_DEPS_DIR to a .deps folder of scripts/setup")
@@ -95,7 +121,11 @@ else()
       set(HWY_ENABLE_${_part} OFF CACHE BOOL "" FORCE)
     endforeach()
     pith_source(highway _source)
-    add_subdirectory("${_source}" "${PROJECT_BINARY_DIR}/highway")
+    set(PITH_HIGHWAY_OPTIONS "-ffile-prefix-map=${_source}=highway") # its headers name themselves where they assert
+    block()
+      string(APPEND CMAKE_CXX_FLAGS " ${PITH_HIGHWAY_OPTIONS}")
+      add_subdirectory("${_source}" "${PROJECT_BINARY_DIR}/highway")
+    endblock()
     target_link_libraries(pith::highway INTERFACE hwy)
   endif()
 endif()
