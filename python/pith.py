@@ -15,8 +15,9 @@ Many prompts, together through each pass over the weights:
     engine.run()
     answers = [model.detokenize(engine.answer(id)) for id in ids]
 
-The library is looked for where PITH_LIBRARY says, beside this file, in the lib folder of an installation that this file belongs to,
-and where the system looks. Every failure raises pith.Error with one line that says what, which value, and what to do.
+The library is looked for where PITH_LIBRARY says, beside this file, in lib/ there (a wheel's), in the lib folder of an installation
+that this file belongs to, and where the system looks. Every failure raises pith.Error with one line that says what, which value, and
+what to do.
 """
 
 import ctypes
@@ -156,7 +157,7 @@ def _find_library():
     named = os.environ.get("PITH_LIBRARY")
     if named:
         return named
-    for folder in (here, os.path.join(here, "..", "build", "src", "c"), os.path.join(here, ".."),
+    for folder in (here, os.path.join(here, "lib"), os.path.join(here, "..", "build", "src", "c"), os.path.join(here, ".."),
                    os.path.join(here, "..", "..", "..", "lib")):
         for name in ("libpith.so", "libpith.dylib", "pith.dll"):
             path = os.path.join(folder, name)

@@ -1,0 +1,4 @@
+"""`python -m pith`: as `pith`."""
+from pith_programs import pith
+
+pith()
