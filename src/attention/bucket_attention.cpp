@@ -25,16 +25,28 @@ ggml_tensor * reordered(GraphBuild & build, ggml_tensor * x, std::vector<int32_t
     return ggml_get_rows(build.ctx(), x, indices);
 }
 
-// f16 [room, n, 1, lanes]; [room, n] of one lane for all where they share it. From the newest query to the oldest: each sees
+// Cells of each of a bucket's lanes that n queries see. A graph of one query serves while the lanes grow, a prompt's chunk is
+// one of many in front of which room for all of them was made.
+int64_t seen_cells(const RaggedCache & cache, int layer, const LaneBucket & bucket, int64_t n) {
+    if (n == 1) { return bucket.room; }
+    int longest = 0;
+    for (const int lane : bucket.lanes) { longest = std::max(longest, cache.length(cache.lane(0, layer, lane))); }
+    return std::min(bucket.room, BucketLanes::room_for(longest));
+}
+
+// f16 [seen, n, 1, lanes]; [seen, n] of one lane for all where they share it. From the newest query to the oldest: each sees
 // an entry less than the one before, so that all rows lie in one line of entries seen, then entries hidden, each row an
 // element further on. That line is sent, and a copy on the device makes rows of it: n times fewer bytes.
-ggml_tensor * bucket_mask(GraphBuild & build, const RaggedCache & cache, int layer, const LaneBucket & bucket, int64_t n,
-                          bool shared) {
+ggml_tensor * bucket_mask(GraphBuild & build, const RaggedCache & cache, int layer, const LaneBucket & bucket, int64_t seen,
+                          int64_t n, bool shared) {
     const auto length = [&cache, layer](int lane) { return cache.length(cache.lane(0, layer, lane)); };
     const std::vector<int> lanes(bucket.lanes.begin(), shared ? bucket.lanes.begin() + 1 : bucket.lanes.end());
-    const int64_t room = bucket.room;
-    const int64_t line = room + n - 1;
+    const int64_t line = seen + n - 1;
     const auto n_lanes = static_cast<int64_t>(lanes.size());
+    if (seen < bucket.room) {  // this one may lie in a gap that the last does not fit into: all of that is growth
+        const size_t of_lines = static_cast<size_t>(bucket.room * n_lanes) * sizeof(ggml_fp16_t);
+        build.expect_growth(of_lines * static_cast<size_t>(n + 1), of_lines);
+    }
     ggml_tensor * lines =
         build.input<ggml_fp16_t>(GGML_TYPE_F16, line, n_lanes, [length, lanes, line](std::span<ggml_fp16_t> values) {
             const ggml_fp16_t hidden = ggml_fp32_to_fp16(-std::numeric_limits<float>::infinity());
@@ -45,23 +57,23 @@ ggml_tensor * bucket_mask(GraphBuild & build, const RaggedCache & cache, int lay
                 row += line;
             }
         });
-    if (n == 1) { return ggml_reshape_4d(build.ctx(), lines, room, 1, 1, n_lanes); }
+    if (n == 1) { return ggml_reshape_4d(build.ctx(), lines, seen, 1, 1, n_lanes); }
     lines = ggml_cont(build.ctx(), lines);  // there: what overlaps cannot cross
     const size_t bytes = lines->nb[1];
-    ggml_tensor * rows = ggml_view_4d(build.ctx(), lines, room, 1, 1, n_lanes, lines->nb[0], bytes, bytes, 0);
+    ggml_tensor * rows = ggml_view_4d(build.ctx(), lines, seen, 1, 1, n_lanes, lines->nb[0], bytes, bytes, 0);
     rows->ne[1] = n;  // ggml_view_4d() refuses rows that overlap; operations read them as they do any others
     return ggml_cont(build.ctx(), rows);
 }
 
-// A bucket's lanes, as KV heads of one sequence or as sequences of one KV head: [width, room, lanes] or [width, room, 1,
+// A bucket's lanes, as KV heads of one sequence or as sequences of one KV head: [width, seen, lanes] or [width, seen, 1,
 // lanes].
-ggml_tensor * bucket_rows(ggml_context * ctx, ggml_tensor * flat, const LaneBucket & bucket, bool shared) {
+ggml_tensor * bucket_rows(ggml_context * ctx, ggml_tensor * flat, const LaneBucket & bucket, int64_t seen, bool shared) {
     const size_t row = flat->nb[1];
     const size_t lane = row * static_cast<size_t>(bucket.room);
     const size_t first = row * static_cast<size_t>(bucket.first_cell);
     const auto n_lanes = static_cast<int64_t>(bucket.lanes.size());
-    if (shared) { return ggml_view_3d(ctx, flat, flat->ne[0], bucket.room, n_lanes, row, lane, first); }
-    return ggml_view_4d(ctx, flat, flat->ne[0], bucket.room, 1, n_lanes, row, lane, lane, first);
+    if (shared) { return ggml_view_3d(ctx, flat, flat->ne[0], seen, n_lanes, row, lane, first); }
+    return ggml_view_4d(ctx, flat, flat->ne[0], seen, 1, n_lanes, row, lane, lane, first);
 }
 
 // Where a bucket's queries are among all of them, row t·K + h being those of token t and lane h: token by token where lanes
@@ -115,15 +127,17 @@ ggml_tensor * attend_in_buckets(GraphBuild & build, const RaggedCache & cache, i
     for (const LaneBucket & bucket : cache.buckets(layer)) {
         const auto n_lanes = static_cast<int64_t>(bucket.lanes.size());
         const bool shared = shares_mask(cache, layer, bucket);
+        const int64_t seen = seen_cells(cache, layer, bucket, n);
         const size_t lane = flat->nb[1];
         ggml_tensor * queries =
             shared ? ggml_view_3d(ctx, flat, q->ne[0], lanes.n_group * n_lanes, n, d, lane * static_cast<size_t>(n_lanes), at)
                    : ggml_view_4d(ctx, flat, q->ne[0], lanes.n_group, n, n_lanes, d, lane, lane * static_cast<size_t>(n), at);
         queries = ggml_permute(ctx, queries, 0, 2, 1, 3);  // [d, n, group·lanes] or [d, n, group, lanes]
-        ggml_tensor * some = ggml_flash_attn_ext(
-            ctx, queries, bucket_rows(ctx, cache.k(layer), bucket, shared), bucket_rows(ctx, cache.v(layer), bucket, shared),
-            bucket_mask(build, cache, layer, bucket, n, shared), cache.layout().attention_scale, 0.0F,
-            cache.layout().attention_softcap);  // [dv, group·lanes, n] or [dv, group, n, lanes]
+        ggml_tensor * some =
+            ggml_flash_attn_ext(ctx, queries, bucket_rows(ctx, cache.k(layer), bucket, seen, shared),
+                                bucket_rows(ctx, cache.v(layer), bucket, seen, shared),
+                                bucket_mask(build, cache, layer, bucket, seen, n, shared), cache.layout().attention_scale, 0.0F,
+                                cache.layout().attention_softcap);  // [dv, group·lanes, n] or [dv, group, n, lanes]
         some = ggml_reshape_2d(ctx, some, some->ne[0] * lanes.n_group, n * n_lanes);
         out = out == nullptr ? some : ggml_concat(ctx, out, some, 1);
         at += lane * static_cast<size_t>(n * n_lanes);

@@ -4,8 +4,9 @@
 // Lanes that are all as long share a mask, and are KV heads of one sequence, as back ends have them fastest. Ragged lanes lie
 // in dimension 3, each with a mask of its own; there a mask is not shared, although ggml's rules allow it: the CUDA back end
 // looks for each lane's last visible key in a mask of the lane's own (ggml 0.21, flash_attn_mask_to_KV_max).
-// Built-in operations of ggml alone. A graph around it may run again as long as the cache's storage_id() stays, and
-// shares_mask() of every bucket: lanes that grow inside their room change masks, which are filled before every run.
+// Several queries, of a prompt, see lanes up to the next kStep cells behind their ends; the one of a token sees all of the
+// room. Built-in operations of ggml alone. A graph around the latter may run again as long as the cache's storage_id() stays,
+// and shares_mask() of every bucket: lanes that grow inside their room change masks, which are filled before every run.
 #pragma once
 
 #include "cache/ragged_cache.h"
@@ -14,8 +15,8 @@
 namespace pith {
 
 // q [d, H, n] of the newest n entries of a layer's lanes  →  [dv, H, n]. REQUIRES: cache.in_buckets(layer); the new entries
-// have been appended, and are written before it in the graph. Cost: O(H · n · room · d); on the device masks of n · room
-// numbers for each lane, or for all of a bucket that share one, made of the n + room numbers that are sent.
+// have been appended, and are written before it in the graph. Cost, r being the cells that are seen: O(H · n · r · d); on the
+// device masks of n · r numbers for each lane, or for all of a bucket that share one, made of the n + r numbers that are sent.
 ggml_tensor * attend_in_buckets(GraphBuild & build, const RaggedCache & cache, int layer, ggml_tensor * q);
 
 // Whether a bucket's lanes are as long as each other.

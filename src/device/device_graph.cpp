@@ -34,6 +34,16 @@ std::unordered_set<const ggml_tensor *> read_by(ggml_cgraph * graph) {
     return all;
 }
 
+// Without memory for them, it holds nothing.
+void hold_bytes(ggml_gallocr_t allocator, size_t n_bytes) {
+    const std::unique_ptr<ggml_context, void (*)(ggml_context *)> context(
+        ggml_init({ggml_tensor_overhead() + ggml_graph_overhead_custom(1, false), nullptr, true}), ggml_free);
+    if (!context) { return; }
+    ggml_cgraph * graph = ggml_new_graph_custom(context.get(), 1, false);
+    ggml_build_forward_expand(graph, ggml_new_tensor_1d(context.get(), GGML_TYPE_I8, static_cast<int64_t>(n_bytes)));
+    static_cast<void>(ggml_gallocr_reserve(allocator, graph));
+}
+
 }  // namespace
 
 DeviceGraph::~DeviceGraph() {
@@ -59,20 +69,25 @@ size_t DeviceGraph::device_bytes() const {
     return (gallocr_ != nullptr ? ggml_gallocr_get_buffer_size(gallocr_, 0) : 0) + (ends_ != nullptr ? ggml_nbytes(ends_) : 0);
 }
 
-void DeviceGraph::shrink_to(ggml_cgraph * graph, size_t n_ends) {
-    if (++n_plans_ % kPlansBetweenLooks != 0 || device_bytes() < kWorthShrinking) { return; }
+// Of all that has no memory yet; 0: not known.
+size_t DeviceGraph::size_of(ggml_cgraph * graph) const {
     const std::unique_ptr<ggml_gallocr, void (*)(ggml_gallocr_t)> measuring(
         ggml_gallocr_new(ggml_backend_get_default_buffer_type(device_)), ggml_gallocr_free);
-    if (!measuring) { return; }
-    size_t n_all = 0;  // of inputs and outputs, too, which have no memory yet
-    ggml_gallocr_reserve_n_size(measuring.get(), graph, nullptr, nullptr, &n_all);
-    if (device_bytes() / 2 <= n_ends + n_all) { return; }
+    size_t n_all = 0;
+    if (measuring) { ggml_gallocr_reserve_n_size(measuring.get(), graph, nullptr, nullptr, &n_all); }
+    return n_all;
+}
+
+void DeviceGraph::shrink_to(ggml_cgraph * graph, size_t n_beside) {
+    if (++n_plans_ % kPlansBetweenLooks != 0 || device_bytes() < kWorthShrinking) { return; }
+    const size_t n_all = size_of(graph);  // inputs and outputs count twice
+    if (n_all == 0 || device_bytes() / 2 <= n_beside + n_all) { return; }
     forget_sent_graphs();
     free_memory();
 }
 
 // Where the device throws, ggml's allocator has freed a buffer that it still points to: then it is lost, and never used again.
-bool DeviceGraph::allocate(ggml_cgraph * graph) {
+bool DeviceGraph::allocate(ggml_cgraph * graph, size_t growth) {
     struct Moving {
         bool stayed = false;
         ~Moving() {
@@ -84,6 +99,13 @@ bool DeviceGraph::allocate(ggml_cgraph * graph) {
     const size_t before = allocator != nullptr ? ggml_gallocr_get_buffer_size(allocator, 0) : 0;
     if (allocator == nullptr) { allocator = ggml_gallocr_new(type); }
     if (allocator == nullptr) { return false; }
+    if (growth > 0) {
+        const size_t needed = size_of(graph);
+        // In one piece: what is divided into several is divided otherwise for each graph.
+        if (needed > before && needed + growth <= ggml_backend_buft_get_max_size(type)) {
+            hold_bytes(allocator, needed + growth);
+        }
+    }
     if (!ggml_gallocr_reserve(allocator, graph) || !ggml_gallocr_alloc_graph(allocator, graph)) {
         ggml_gallocr_free(allocator);
         return false;
@@ -109,7 +131,6 @@ bool DeviceGraph::can_run(ggml_cgraph * graph) const {
 }
 
 Status DeviceGraph::make_room(size_t n_bytes) {
-    if (ends_ != nullptr && ggml_nbytes(ends_) >= n_bytes) { return {}; }
     forget_sent_graphs();
     free_ends();
     context_.reset(ggml_init({ggml_tensor_overhead(), nullptr, true}));
@@ -122,7 +143,8 @@ Status DeviceGraph::make_room(size_t n_bytes) {
     return {};
 }
 
-Status DeviceGraph::plan(ggml_cgraph * graph, std::span<const GraphInput> inputs, std::span<const GraphOutput> outputs) {
+Status DeviceGraph::plan(ggml_cgraph * graph, std::span<const GraphInput> inputs, std::span<const GraphOutput> outputs,
+                         const GraphGrowth & growth) {
     const ggml_backend_buffer_type_t type = ggml_backend_get_default_buffer_type(device_);
     const size_t alignment = std::max(kAlignment, ggml_backend_buft_get_alignment(type));
     struct Place {
@@ -145,12 +167,13 @@ Status DeviceGraph::plan(ggml_cgraph * graph, std::span<const GraphInput> inputs
         if (root->buffer == nullptr && std::ranges::find(places, root, &Place::tensor) == places.end()) { place(root); }
     }
 
-    shrink_to(graph, end);
+    shrink_to(graph, end + growth.n_inputs + growth.n_between);
     const Status no_memory(ErrorCode::kOutOfMemory, std::string("no memory for the activations of a compute graph on ") +
                                                         ggml_backend_name(device_) + ": use a smaller " + item::kChunk +
                                                         ", or fewer layers on the device (" + item::kDeviceLayers + ", " +
                                                         item::kTensorSplit + ")");
-    if (end > 0 && !make_room(end).ok()) { return no_memory; }
+    const bool has_room = ends_ != nullptr && ggml_nbytes(ends_) >= end;
+    if (end > 0 && !has_room && !make_room(end + growth.n_inputs).ok() && !make_room(end).ok()) { return no_memory; }
     for (const Place & one : places) {
         if (ggml_backend_tensor_alloc(ends_->buffer, one.tensor, static_cast<uint8_t *>(ends_->data) + one.at) !=
             GGML_STATUS_SUCCESS) {
@@ -159,7 +182,7 @@ Status DeviceGraph::plan(ggml_cgraph * graph, std::span<const GraphInput> inputs
     }
     sent_.resize(n_sent_);
     read_.resize(end - n_sent_);
-    return allocate(graph) ? Status() : no_memory;
+    return allocate(graph, growth.n_between) ? Status() : no_memory;
 }
 
 void DeviceGraph::send(std::span<const GraphInput> inputs) {

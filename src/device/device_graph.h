@@ -34,7 +34,9 @@ public:
     // Gives the memory back, inside or outside of on_devices(). The graph that was planned last must not be used any more.
     void release();
     // Gives all tensors of the graph memory, in place of those of the graph before it.
-    Status plan(ggml_cgraph * graph, std::span<const GraphInput> inputs, std::span<const GraphOutput> outputs);
+    // growth: of the graphs that follow; without memory for it, this one alone gets what it needs.
+    Status plan(ggml_cgraph * graph, std::span<const GraphInput> inputs, std::span<const GraphOutput> outputs,
+                const GraphGrowth & growth = {});
     // Of the graph that was planned last.
     void send(std::span<const GraphInput> inputs);
     ggml_status compute(ggml_cgraph * graph);
@@ -45,8 +47,9 @@ public:
 
 private:
     Status make_room(size_t n_bytes);
-    void shrink_to(ggml_cgraph * graph, size_t n_ends);
-    bool allocate(ggml_cgraph * graph);  // false: no memory
+    size_t size_of(ggml_cgraph * graph) const;
+    void shrink_to(ggml_cgraph * graph, size_t n_beside);
+    bool allocate(ggml_cgraph * graph, size_t growth);  // false: no memory
     void free_memory();
     void free_ends();
     size_t place_of(const ggml_tensor * tensor) const;  // in ends_

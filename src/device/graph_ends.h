@@ -1,4 +1,5 @@
-// graph_ends.h - what goes into a graph in front of every run, and what is read of it behind. Stage: device.
+// graph_ends.h - what goes into a graph in front of every run, what is read of it behind, and how much larger the next one is.
+// Stage: device.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,12 @@ struct GraphOutput {
     std::function<float *(size_t row)> to{};
 
     size_t n_rows() const { return row_bytes == 0 ? 0 : ggml_nbytes(tensor) / row_bytes; }
+};
+
+// How many bytes more the last of a row of graphs takes than this one: memory for that is taken at once.
+struct GraphGrowth {
+    size_t n_between = 0;  // of what operations write
+    size_t n_inputs = 0;
 };
 
 }  // namespace pith

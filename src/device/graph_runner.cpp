@@ -76,7 +76,7 @@ Status GraphRunner::plan() {
     if (!devices_.empty() && needs_devices(build_.graph_)) {
         const auto has_all = std::ranges::find_if(of_devices_, [&](const auto & one) { return one->can_run(build_.graph_); });
         if (has_all != of_devices_.end()) {
-            PITH_RETURN_IF_ERROR((*has_all)->plan(build_.graph_, build_.inputs_, build_.outputs_));
+            PITH_RETURN_IF_ERROR((*has_all)->plan(build_.graph_, build_.inputs_, build_.outputs_, build_.growth_));
             whole_ = has_all->get();
         } else {
             PITH_RETURN_IF_ERROR(scheduled_.plan(build_.graph_, devices_, backend_));

@@ -76,6 +76,13 @@ public:
         ggml_build_forward_expand(graph_, tensor);
     }
 
+    // Graphs like this one follow, and grow by so much: of several such, by all of it. Where one device runs them all, the
+    // first takes memory for the last.
+    void expect_growth(size_t n_between, size_t n_inputs) {
+        growth_.n_between += n_between;
+        growth_.n_inputs += n_inputs;
+    }
+
     // What the runner's set_cancel() was given last.
     const std::atomic<bool> * cancel() const { return *cancel_; }
 
@@ -102,6 +109,7 @@ private:
     bool custom_operations_ = false;
     std::vector<GraphInput> inputs_;
     std::vector<GraphOutput> outputs_;
+    GraphGrowth growth_;
     std::unique_ptr<GraphWorkspace> * workspace_ = nullptr;  // the runner's
     const std::atomic<bool> * const * cancel_ = nullptr;     // the runner's
 };

@@ -60,8 +60,8 @@ protected:
         return of.data() + (static_cast<size_t>(lane) * kMost + static_cast<size_t>(i)) * kDim;
     }
 
-    // Lanes of these lengths, and the newest n queries of each: [n][H][d].
-    std::vector<float> attend(const std::vector<int> & lengths, int n) {
+    // Lanes of these lengths, with room for n_more behind the longest, and the newest n queries of each: [n][H][d].
+    std::vector<float> attend(const std::vector<int> & lengths, int n, int n_more = 0) {
         cache_ = RaggedCache::make(layout_, 8).value();
         std::vector<int32_t> positions(kMost);
         std::iota(positions.begin(), positions.end(), 0);
@@ -70,6 +70,7 @@ protected:
         Ragged<int32_t> keep;
         for (const int length : lengths) { keep.push_row(std::span(positions).first(static_cast<size_t>(length))); }
         cache_->compact(0, 0, keep);
+        EXPECT_TRUE(cache_->reserve(0, 0, n_more).ok());
         for (int lane = 0; lane < kLanes; ++lane) {
             for (int i = 0; i < lengths[static_cast<size_t>(lane)]; ++i) {
                 const auto at = static_cast<size_t>(cache_->cell(0, 0, lane, i)) * kDim * sizeof(float);
@@ -83,6 +84,7 @@ protected:
         std::vector<float> out(static_cast<size_t>(n * kHeads * kDim));
         build->output(attend_in_buckets(*build, *cache_, 0, q), out.data());
         forms_.clear();
+        seen_.clear();
         std::set<const ggml_tensor *> inputs;
         for (int i = 0; i < ggml_graph_n_nodes(build->graph()); ++i) {
             const ggml_tensor * node = ggml_graph_node(build->graph(), i);
@@ -91,6 +93,9 @@ protected:
             }
             if (node->op != GGML_OP_FLASH_ATTN_EXT) { continue; }
             forms_.push_back({node->src[1]->ne[2], node->src[1]->ne[3], node->src[3]->ne[3]});
+            seen_.push_back(node->src[1]->ne[1]);
+            EXPECT_EQ(node->src[2]->ne[1], seen_.back());
+            EXPECT_EQ(node->src[3]->ne[0], seen_.back());
             EXPECT_EQ(node->src[3]->ne[1], n);
         }
         n_sent_ = 0;
@@ -121,6 +126,16 @@ protected:
         return out;
     }
 
+    void expect_plain(const std::vector<int> & lengths, int n, const std::vector<float> & got) const {
+        for (int t = 0; t < n; ++t) {
+            for (int head = 0; head < kHeads; ++head) {
+                const std::vector<double> expected = plain(lengths, n, t, head);
+                const float * of = got.data() + static_cast<size_t>(t * kHeads + head) * kDim;
+                for (size_t i = 0; i < kDim; ++i) { ASSERT_NEAR(of[i], expected[i], 1e-5) << t << ", " << head; }
+            }
+        }
+    }
+
     OwnedBackend backend_;
     std::unique_ptr<GraphRunner> runner_;
     CacheLayout layout_;
@@ -129,6 +144,7 @@ protected:
     std::vector<float> keys_, values_;  // [lane][entry][d]
     std::vector<float> queries_;        // [token][H][d]
     std::vector<Form> forms_;           // of the last graph
+    std::vector<int64_t> seen_;         // cells of a lane, of each of its flash attentions
     size_t n_sent_ = 0;                 // bytes of its inputs
 };
 
@@ -147,13 +163,7 @@ TEST_F(BucketAttention, LanesOfOneLengthAreHeadsUnderOneMaskAndOthersHaveTheirs)
             SCOPED_TRACE(::testing::PrintToString(c.lengths) + ", " + std::to_string(n) + " queries");
             const std::vector<float> got = attend(c.lengths, n);
             EXPECT_EQ(forms_, c.forms);
-            for (int t = 0; t < n; ++t) {
-                for (int head = 0; head < kHeads; ++head) {
-                    const std::vector<double> expected = plain(c.lengths, n, t, head);
-                    const float * of = got.data() + static_cast<size_t>(t * kHeads + head) * kDim;
-                    for (size_t i = 0; i < kDim; ++i) { ASSERT_NEAR(of[i], expected[i], 1e-5) << t << ", " << head; }
-                }
-            }
+            expect_plain(c.lengths, n, got);
         }
     }
 }
@@ -171,6 +181,26 @@ TEST_F(BucketAttention, WhetherAMaskIsSharedMakesNoDifference) {
                 const size_t at = static_cast<size_t>(t) * kHeads * kDim + i;
                 ASSERT_NEAR(shared[at], own[at], 1e-6) << t << ", " << i;
             }
+        }
+    }
+}
+
+// A chunk of a prompt, in lanes that have room for all of it: what it attends to ends in the step in which the lanes end.
+TEST_F(BucketAttention, AChunkSeesNoMoreOfTheRoomThanItMust) {
+    struct Case {
+        std::vector<int> lengths;
+        std::vector<int64_t> seen;
+    };
+    for (const Case & c :
+         {Case{{300, 300, 300, 300}, {512}}, Case{{256, 256, 256, 256}, {256}}, Case{{250, 100, 250, 90}, {256}}}) {
+        for (const int n : {1, 5, 40}) {
+            SCOPED_TRACE(::testing::PrintToString(c.lengths) + ", " + std::to_string(n) + " queries");
+            const std::vector<float> got = attend(c.lengths, n, 1000);
+            const int64_t room = cache_->buckets(0).front().room;
+            ASSERT_GT(room, 1000);
+            EXPECT_EQ(seen_, n > 1 ? c.seen : std::vector<int64_t>{room}) << "a token's graph must serve while lanes grow";
+            EXPECT_LT(n > 1 ? n_sent_ : 0, 2U * kLanes * 512 + static_cast<size_t>(n) * 4096) << "its masks end there, too";
+            expect_plain(c.lengths, n, got);
         }
     }
 }

@@ -65,8 +65,9 @@ struct Ends {
         for (size_t i = 0; i < x.size(); ++i) { x[i] = from + static_cast<float>(i % 7); }
         for (size_t i = 0; i < y.size(); ++i) { y[i] = from - static_cast<float>(i % 5); }
     }
-    Status build(GraphRunner & runner, const Matrix & matrix) {
+    Status build(GraphRunner & runner, const Matrix & matrix, const GraphGrowth & growth = {}) {
         PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64));
+        build->expect_growth(growth.n_between, growth.n_inputs);
         ggml_context * ctx = build->ctx();
         build->input<float>(GGML_TYPE_F32, kWidth, 1, [](std::span<float>) { FAIL() << "nobody reads it"; });
         ggml_tensor * a = build->input(GGML_TYPE_F32, kWidth, n, static_cast<const float *>(x.data()));
@@ -181,6 +182,26 @@ TEST_F(WholeGraph, MemoryThatIsNotNeededGoesBack) {
     EXPECT_EQ(on_device_->device_bytes(0), 0U);
     EXPECT_FALSE(on_device_->may_run_again());
     run(3);
+}
+
+// The first of a row of graphs that grow takes memory for the last.
+TEST_F(WholeGraph, TakesMemoryForThoseThatFollow) {
+    constexpr int64_t kFirst = 8;
+    constexpr int64_t kLast = 4000;
+    const auto bytes = [](int64_t n) { return static_cast<size_t>(n * kWidth) * sizeof(float); };
+    for (const int64_t n : {kFirst, int64_t{500}, int64_t{2000}, kLast}) {
+        Ends got(n), expected(n);
+        const GraphGrowth growth{4 * bytes(kLast - n), 5 * bytes(kLast - n)};  // two inputs, three of its outputs
+        ASSERT_TRUE(got.build(*on_device_, *there_, growth).ok() && expected.build(*on_cpu_, *here_).ok());
+        got.fill(3);
+        expected.fill(3);
+        const GgmlCalls before = ggml_calls();
+        const Status ran = on_device_->run();
+        ASSERT_TRUE(ran.ok()) << ran.message();
+        EXPECT_EQ((ggml_calls() - before).allocations, n == kFirst ? 2 : 0) << n;
+        ASSERT_TRUE(on_cpu_->run().ok());
+        expect_alike(got, expected);
+    }
 }
 
 // Graphs that servers have stay good as long as no memory moves.
