@@ -100,17 +100,18 @@ GgmlCalls of_token(const Model & model, int n_sequences, const std::string & pol
     return (ggml_calls() - before) / kTokens;
 }
 
-// Of a prompt that is read layer by layer.
-GgmlCalls of_chunks(const Model & model, int n_chunks) {
-    constexpr int kChunk = 32;
+// Of a prompt of n tokens that is read layer by layer.
+GgmlCalls of_prompt(const Model & model, const std::string & policy, int n, int chunk) {
     SessionOptions options;
     options.n_threads = 1;
-    options.chunk = kChunk;
+    options.chunk = chunk;
+    options.policy = policy;
+    if (policy != "full") { options.budget = 40; }
     options.prefill = PrefillSchedule::kOneShot;
     auto session = model.session(options);
     EXPECT_TRUE(session.ok()) << session.status().message();
     const GgmlCalls before = ggml_calls();
-    const Status read = session->prefill(random_tokens(n_chunks * kChunk, model.info().n_vocab));
+    const Status read = session->prefill(random_tokens(n, model.info().n_vocab));
     EXPECT_TRUE(read.ok()) << read.message();
     return ggml_calls() - before;
 }
@@ -146,13 +147,54 @@ TEST_F(DeviceCalls, OfATokenWhoseAttentionIsSummedCanOnlyFall) {
     expect_at_most({2 * 32 + 1, 5 * 32 + 2, 2 * 32 + 1, 0}, calls.at(kLayersOfAModel));
 }
 
+// The first chunk of a layer, and what evicts, is not counted: chunks that come beside it.
 TEST_F(DeviceCalls, OfALayerAndChunkCanOnlyFall) {
     const auto model = load(kManyLayers);
     ASSERT_TRUE(model.ok()) << model.status().message();
-    constexpr int kChunks = 4;
-    const GgmlCalls calls = (of_chunks(*model, 2 * kChunks) - of_chunks(*model, kChunks)) / (kChunks * kManyLayers);
-    std::cout << calls.text() << "\n";
-    expect_at_most({1, 2, 1, 0}, calls);
+    constexpr int kChunk = 32;
+    constexpr int kChunks = 12;  // lanes outgrow a step of 256
+    for (const char * policy : {"full", "snapkv:window=8"}) {
+        SCOPED_TRACE(policy);
+        const auto calls = [&](int n_chunks) { return of_prompt(*model, policy, n_chunks * kChunk, kChunk); };
+        const GgmlCalls more = calls(2 * kChunks) - calls(kChunks);
+        const GgmlCalls each = more / (kChunks * kManyLayers);
+        std::cout << policy << ": " << each.text() << "\n";
+        expect_at_most({1, 1, 1, 0}, each);
+        EXPECT_EQ(more.downloads, 0) << "hidden states stay there";
+        const int64_t states = int64_t{kChunk} * model->info().n_embd * sizeof(float);
+        EXPECT_LT(more.bytes_up, kChunks * (states + kManyLayers * states / 2)) << "the first layer's alone go there";
+    }
+}
+
+// At whichever buffer it fails: that of hidden states is one of them.
+TEST_F(DeviceCalls, APromptWhoseDeviceFailsLeavesNothing) {
+    const auto model = load(kFewLayers);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto prompt = random_tokens(300, model->info().n_vocab);
+    SessionOptions options;
+    options.n_threads = 1;
+    options.policy = "snapkv:window=8";
+    options.budget = 40;
+    options.prefill = PrefillSchedule::kOneShot;
+    auto whole = model->session(options);
+    ASSERT_TRUE(whole.ok() && whole->prefill(prompt).ok());
+    auto session = model->session(options);
+    ASSERT_TRUE(session.ok());
+    int n_failed = 0;
+    for (bool failed = true; failed;) {
+        testing::fail_allocation(n_failed);
+        const Status status = session->prefill(prompt);
+        testing::fail_allocation(-1);
+        failed = !status.ok();
+        ASSERT_TRUE(status.ok() || status.code() == ErrorCode::kIo || status.code() == ErrorCode::kOutOfMemory)
+            << status.message();
+        if (!failed) { break; }
+        ++n_failed;
+        EXPECT_EQ(session->n_tokens(), 0);
+        for (const DeviceUse & use : session->ledger().devices) { EXPECT_EQ(use.graph_bytes, 0U) << n_failed; }
+    }
+    EXPECT_GE(n_failed, 4) << "lanes, hidden states, what goes in and out, and what is in between";
+    EXPECT_TRUE(std::ranges::equal(session->logits(), whole->logits()));
 }
 
 }  // namespace

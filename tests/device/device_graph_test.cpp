@@ -9,8 +9,10 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "device/device_rows.h"
 #include "device/ggml_calls.h"
 #include "device/graph_runner.h"
 #include "device/one_server.h"
@@ -202,6 +204,37 @@ TEST_F(WholeGraph, TakesMemoryForThoseThatFollow) {
         ASSERT_TRUE(on_cpu_->run().ok());
         expect_alike(got, expected);
     }
+}
+
+TEST_F(WholeGraph, LeavesRowsThereForTheNext) {
+    constexpr int64_t kRows = 5;
+    auto rows = DeviceRows::make(device_.get(), kWidth, kRows);
+    ASSERT_TRUE(rows.ok()) << rows.status().message();
+    EXPECT_EQ((*rows)->size_bytes(), kRows * kWidth * sizeof(float));
+    std::vector<float> x(2 * kWidth), made(x.size()), read(x.size());
+    for (size_t i = 0; i < x.size(); ++i) { x[i] = static_cast<float>(i % 7) - 3; }
+    for (const bool stays : {false, true}) {
+        GraphBuild * build = *on_device_->begin(16);
+        ggml_context * ctx = build->ctx();
+        ggml_tensor * y = ggml_mul_mat(ctx, there_->tensor, build->input(GGML_TYPE_F32, kWidth, 2, std::as_const(x).data()));
+        if (stays) {
+            ggml_build_forward_expand(build->graph(), ggml_cpy(ctx, y, (*rows)->view(ctx, kRows - 2, 2)));
+        } else {
+            build->output(y, made.data());
+        }
+        const GgmlCalls before = ggml_calls();
+        ASSERT_TRUE(on_device_->run().ok());
+        EXPECT_EQ((ggml_calls() - before).downloads, stays ? 0 : 1);
+    }
+    GraphBuild * build = *on_device_->begin(16);
+    build->output(ggml_scale(build->ctx(), (*rows)->view(build->ctx(), kRows - 2, 2), 2.0F), read.data());
+    ASSERT_TRUE(on_device_->run().ok());
+    for (size_t i = 0; i < read.size(); ++i) { EXPECT_EQ(read[i], 2 * made[i]); }
+
+    testing::fail_allocation(0);
+    const auto lost = DeviceRows::make(device_.get(), kWidth, kRows);
+    testing::fail_allocation(-1);
+    EXPECT_EQ(lost.status().code(), ErrorCode::kIo) << lost.status().message();
 }
 
 // Graphs that servers have stay good as long as no memory moves.

@@ -7,6 +7,7 @@
 
 #include "core/stopwatch.h"
 #include "engine/evict/second_reading.h"
+#include "engine/pass/states_there.h"
 #include "engine/pass/token_pass.h"
 
 namespace pith {
@@ -26,6 +27,7 @@ Status run_again(LiveSession & session, std::span<const int32_t> tokens, const E
     const auto n = static_cast<int>(tokens.size());
     const auto width = static_cast<size_t>(session.file->hparams().n_embd);
     std::vector<float> states(tokens.size() * width);
+    StatesThere there;  // of a piece, which is short
     const auto first_position = static_cast<int32_t>(seq.n_tokens);
     for (int layer = 0; layer <= last_governed;) {
         progress(layer);
@@ -33,13 +35,16 @@ Status run_again(LiveSession & session, std::span<const int32_t> tokens, const E
         for (int l = layer; l < end_of_run; ++l) {  // on a device once, and not again for every chunk
             if (seq.cache->in_buckets(l)) { PITH_RETURN_IF_ERROR(seq.cache->reserve(0, l, n)); }
         }
+        PITH_RETURN_IF_ERROR(there.begin_layers(session, layer, end_of_run, n));
         for (int i = 0; i < n; i += seq.plan->chunk) {
             const int m = std::min(seq.plan->chunk, n - i);
             const auto of_chunk = tokens.subspan(static_cast<size_t>(i), static_cast<size_t>(m));
             const auto rows = std::span(states).subspan(static_cast<size_t>(i) * width, static_cast<size_t>(m) * width);
             for (int l = layer; l < end_of_run; ++l) {
                 const int n_out = l == last_governed ? 1 : m;  // nobody reads what comes out of it
-                PITH_RETURN_IF_ERROR(run_layer(session, l, {of_chunk, rows, first_position + i, n_out, n - i - m}));
+                PITH_RETURN_IF_ERROR(run_layer(session, l,
+                                               {of_chunk, rows, first_position + i, n_out, n - i - m,
+                                                there.rows(l, i, /*read_behind=*/l != last_governed)}));
             }
         }
         for (int l = layer; l < end_of_run; ++l) {

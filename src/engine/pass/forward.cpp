@@ -33,6 +33,7 @@ size_t pass_nodes(const Hparams & hparams, size_t n_parts, bool custom_operation
 
 // Floats [first, first + n) of a tensor: where they lie, or copied from a device to `copy`.
 Result<std::span<const float>> floats_of(const ggml_tensor * tensor, size_t first, size_t n, std::vector<float> & copy) {
+    if (n == 0) { return std::span<const float>(); }
     if (ggml_backend_buffer_is_host(buffer_of(tensor))) {
         return std::span<const float>(static_cast<const float *>(tensor->data) + first, n);
     }
@@ -62,7 +63,7 @@ bool Forward::observes(const BatchPart & part, int layer) const {
 }
 
 Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span<const int32_t> tokens, std::span<float> hidden,
-                          std::span<const int32_t> kept_rows) {
+                          std::span<const int32_t> kept_rows, const RowsThere & there) {
     const Hparams & hp = hparams();
     PITH_RETURN_IF_ERROR(check_rows(*file_, tokens));
     const int n = n_rows(parts);
@@ -124,12 +125,19 @@ Status Forward::run_layer(std::span<const BatchPart> parts, int layer, std::span
     PassLayer pass_layer(*build, *file_, parts, batch, std::move(watch), states_of);
     ggml_tensor * token_input =
         layer == 0 || hp.n_embd_per_layer > 0 ? build->input(GGML_TYPE_I32, n, 1, tokens.data()) : nullptr;
-    ggml_tensor * in = layer == 0 ? embedded(*build, *file_, tokens.data(), token_input)
-                                  : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
+    ggml_tensor * in = layer == 0   ? embedded(*build, *file_, tokens.data(), token_input)
+                       : there.read ? there.rows->view(build->ctx(), there.first, n)
+                                    : build->input(GGML_TYPE_F32, hp.n_embd, n, static_cast<const float *>(hidden.data()));
     const auto n_out = kept_rows.empty() ? n : static_cast<int>(kept_rows.size());
     ggml_tensor * keep = n_out < n ? build->input(GGML_TYPE_I32, n_out, 1, kept_rows.data()) : nullptr;
     ggml_tensor * position_input = build->input(GGML_TYPE_I32, n, 1, static_cast<const int32_t *>(positions.data()));
-    build->output(pass_layer.add(layer, in, position_input, token_input, keep, reads), hidden.data());
+    ggml_tensor * out = pass_layer.add(layer, in, position_input, token_input, keep, reads);
+    if (there.written) {  // behind all that reads these rows
+        ggml_build_forward_expand(build->graph(),
+                                  ggml_cpy(build->ctx(), out, there.rows->view(build->ctx(), there.first, n_out)));
+    } else {
+        build->output(out, hidden.data());
+    }
     PITH_RETURN_IF_ERROR(layer_runner_.run());
     if (tap_ && hp.layer(layer).has_attention()) {
         const auto width = static_cast<size_t>(hp.n_embd);

@@ -18,6 +18,7 @@
 #include "engine/pass/batch_part.h"
 #include "engine/pass/decode_graph.h"
 #include "engine/pass/layer_tap.h"
+#include "engine/pass/states_there.h"
 #include "evidence/evidence_state.h"
 #include "model/model_file.h"
 
@@ -36,9 +37,10 @@ public:
     //   tokens [n]     read by layer 0, and by all that are told of them (Hparams::n_embd_per_layer)
     //   hidden [n][D]  read by the other layers; overwritten with the result
     //   kept_rows      those that go on from the last layer, ascending: they are then at the front of hidden; empty: all
+    //   there          where they are read and written in place of hidden; REQUIRES: no tap
     // Errors: kOutOfMemory, kInternal; the lanes may then hold the new entries already.
     Status run_layer(std::span<const BatchPart> parts, int layer, std::span<const int32_t> tokens, std::span<float> hidden,
-                     std::span<const int32_t> kept_rows = {});
+                     std::span<const int32_t> kept_rows = {}, const RowsThere & there = {});
 
     // hidden [n][D] → logits [n][n_vocab].
     Status run_head(std::span<const float> hidden, int n, std::span<float> logits);
@@ -61,6 +63,7 @@ public:
 
     // Shown the newest token of every layer with attention from now on; an empty tap ends it.
     void set_tap(LayerTap tap) { tap_ = std::move(tap); }
+    bool is_tapped() const { return static_cast<bool>(tap_); }
     // attention f32 [H·dv] of one token → [H][D]: what each head's output is after its slice of the output projection. Their
     // sum, plus the bias where the layer has one, is the attention's output. Cost: one product of H columns.
     Status project_heads(int layer, std::span<const float> attention, std::vector<float> & out);

@@ -12,7 +12,8 @@ void tell_device_bytes(LiveSession & session) {
     const auto & cache = session.seq.cache;
     size_t device = 0;
     for (DeviceUse & use : session.ledger.devices) {
-        use.graph_bytes = session.forward->device_bytes(device++);
+        use.graph_bytes = session.forward->device_bytes(device) + session.pass.states_there().size_bytes(device);
+        ++device;
         use.kv_bytes = 0;
         for (int l = use.first_layer; cache && l < use.first_layer + use.n_layers; ++l) {
             use.kv_bytes += cache->in_buckets(l) ? cache->allocated_bytes(l) : 0;

@@ -25,13 +25,14 @@ BatchPart part_of(LiveSession & session, size_t n, int32_t first_position) {
 
 // Forward::run_layer() under what each session's gates say of its part.
 Status run_under_gates(Forward & forward, std::span<LiveSession * const> sessions, std::span<BatchPart> parts, int layer,
-                       std::span<const int32_t> tokens, std::span<float> states, std::span<const int32_t> kept) {
+                       std::span<const int32_t> tokens, std::span<float> states, std::span<const int32_t> kept,
+                       const RowsThere & there = {}) {
     for (size_t i = 0; i < parts.size(); ++i) {
         LiveSession & session = *sessions[i];
         if (!session.gates) { continue; }
         PITH_RETURN_IF_ERROR(session.gates->before_layer(session, layer, parts[i], session.seq, session.ledger));
     }
-    PITH_RETURN_IF_ERROR(forward.run_layer(parts, layer, tokens, states, kept));
+    PITH_RETURN_IF_ERROR(forward.run_layer(parts, layer, tokens, states, kept, there));
     for (size_t i = 0; i < parts.size(); ++i) {
         LiveSession & session = *sessions[i];
         if (!session.gates) { continue; }
@@ -216,7 +217,8 @@ Status run_layer(LiveSession & session, int layer, const LayerRows & rows) {
     std::vector<int32_t> newest(static_cast<size_t>(rows.n_out < part.n ? rows.n_out : 0));  // none: all go on
     std::iota(newest.begin(), newest.end(), part.n - rows.n_out);
     LiveSession * const one = &session;
-    return run_under_gates(*session.forward, std::span(&one, 1), std::span(&part, 1), layer, rows.tokens, rows.states, newest);
+    return run_under_gates(*session.forward, std::span(&one, 1), std::span(&part, 1), layer, rows.tokens, rows.states, newest,
+                           rows.there);
 }
 
 Status run_head(LiveSession & session, std::span<const float> states, int n, int64_t first_position,

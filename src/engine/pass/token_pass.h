@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/pass/batch_part.h"
+#include "engine/pass/states_there.h"
 #include "pith/status.h"
 
 namespace pith {
@@ -47,7 +48,12 @@ public:
 
     // [rows][D], from layer to layer; a prompt that is read layer by layer keeps its own here.
     std::vector<float> & states() { return states_; }
-    void release_states() noexcept { std::vector<float>().swap(states_); }  // `= {}` would keep the memory
+    StatesThere & states_there() { return states_there_; }  // of such a prompt
+    const StatesThere & states_there() const { return states_there_; }
+    void release_states() noexcept {
+        std::vector<float>().swap(states_);  // `= {}` would keep the memory
+        states_there_.release();
+    }
     size_t size_bytes() const { return (states_.capacity() + logits_.capacity()) * sizeof(float); }
 
 private:
@@ -63,6 +69,7 @@ private:
     std::vector<int32_t> kept_;  // rows that go on from the last layer
     std::vector<std::span<float>> rows_;
     std::vector<float> states_;
+    StatesThere states_there_;
     std::vector<float> logits_;     // [pieces that want them][n_vocab], of several
     std::vector<Status> outcomes_;  // [piece]
     std::vector<Status> of_parts_;
@@ -82,6 +89,7 @@ struct LayerRows {
     int32_t first_position = 0;
     int n_out = 0;      // so many of the newest go on: they are then in front
     int n_to_come = 0;  // tokens that the layer sees after these before its evidence is asked for anything
+    RowsThere there = {};
 };
 Status run_layer(LiveSession & session, int layer, const LayerRows & rows);
 // states [n][D]: all rows where on_logits is shown them, else the newest in front, whose logits come to session.next_logits.

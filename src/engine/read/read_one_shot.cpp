@@ -27,6 +27,7 @@ OneShotReader::OneShotReader(LiveSession & session, std::span<const int32_t> tok
     session.seq.n_tokens = n_ + std::ssize(session.observers);
     pass_.emplace(session.seq.policy, eviction_target(session), cascade_, static_cast<int>(session.seq.n_tokens));
     const auto width = static_cast<size_t>(session.file->hparams().n_embd);
+    session.pass.states_there().release();
     session.pass.states().resize(tokens.size() * width);
     observing_.resize(session.observers.size() * width);
     before_.resize(session.observers.empty() ? 0 : static_cast<size_t>(n_layers_));
@@ -47,27 +48,38 @@ Status OneShotReader::advance() {
     return done() ? end_prompt() : Status();
 }
 
-Status OneShotReader::run_unit() {
-    if (first_ == 0 && session_.gates) {
+// In front of the first chunk of a run of layers.
+Status OneShotReader::begin_layers() {
+    if (session_.gates) {
         PITH_RETURN_IF_ERROR(
             session_.gates->ask(session_, layer_, {tokens_, session_.pass.states(), n_}, 0, session_.seq, session_.ledger));
     }
-    const auto width = static_cast<size_t>(session_.file->hparams().n_embd);
+    if (layer_ == 0) { PITH_ASSIGN_OR_RETURN(room_, room_there(session_, n_, must_evict_ && cascade_ && !rereads_)); }
     const int end = end_of_run();
-    for (int layer = layer_; first_ == 0 && layer < end; ++layer) {  // on a device once, and not again for every chunk
+    for (int layer = layer_; layer < end; ++layer) {  // on a device once, and not again for every chunk
         if (session_.seq.cache->in_buckets(layer)) { PITH_RETURN_IF_ERROR(session_.seq.cache->reserve(0, layer, n_)); }
     }
+    return room_.for_states ? session_.pass.states_there().begin_layers(session_, layer_, end, n_) : Status();
+}
+
+Status OneShotReader::run_unit() {
+    if (first_ == 0) { PITH_RETURN_IF_ERROR(begin_layers()); }
+    const auto width = static_cast<size_t>(session_.file->hparams().n_embd);
+    const int end = end_of_run();
     const bool last_layer = end == n_layers_;
     const bool all_logits = static_cast<bool>(hooks_.on_logits);
     const int m = std::min(session_.seq.plan->chunk, n_ - first_);
     const auto rows =
         std::span(session_.pass.states()).subspan(static_cast<size_t>(first_) * width, static_cast<size_t>(m) * width);
     const auto tokens = tokens_.subspan(static_cast<size_t>(first_), static_cast<size_t>(m));
+    const bool newest = first_ + m == n_;
     for (int layer = layer_; layer < end; ++layer) {
         const int n_out = layer + 1 == n_layers_ && !all_logits ? 1 : m;
-        PITH_RETURN_IF_ERROR(run_layer(session_, layer, {tokens, rows, first_, n_out, n_ - first_ - m}));
+        PITH_RETURN_IF_ERROR(
+            run_layer(session_, layer,
+                      {tokens, rows, first_, n_out, n_ - first_ - m,
+                       session_.pass.states_there().rows(layer, first_, /*read_behind=*/all_logits || newest)}));
     }
-    const bool newest = first_ + m == n_;
     if (last_layer && (all_logits || newest)) { PITH_RETURN_IF_ERROR(run_head(session_, rows, m, first_, hooks_.on_logits)); }
     first_ += m;
     PITH_RETURN_IF_ERROR(session_.seq.prepare_trim(layer_, end, first_, /*is_last=*/false));

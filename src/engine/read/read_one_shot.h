@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/pass/live_session.h"
+#include "engine/read/room_there.h"
 #include "evidence/evidence_state.h"
 #include "policy/eviction.h"
 
@@ -32,6 +33,7 @@ public:
 private:
     int64_t n_read() const { return (int64_t{layer_} * n_ + int64_t{end_of_run() - layer_} * first_) / n_layers_; }
     Status read_again();
+    Status begin_layers();
     Status run_unit();
     Status end_layer(int layer);
     int end_of_run() const;  // behind the layers that a unit goes through
@@ -43,6 +45,7 @@ private:
     const RunHooks & hooks_;
     int n_ = 0;  // tokens
     int n_layers_ = 0;
+    RoomThere room_;
     bool must_evict_ = false;
     bool cascade_ = false;  // a policy that must see every layer first holds the whole prompt until then; others evict by layer
     bool rereads_ = false;  // before it evicts, or where it does not, for evict(): it holds the whole prompt until then

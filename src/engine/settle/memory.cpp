@@ -41,9 +41,9 @@ Result<double> memory_for_lanes(const ModelFile & file, const CacheLayout & layo
     return usable;
 }
 
-double chunk_bytes(const SessionParts & parts) {
+double chunk_bytes(const SessionParts & parts, int n_tokens) {
     const Hparams & hp = parts.file->hparams();
-    const auto chunk = static_cast<double>(std::max(parts.options.chunk, 1));
+    const auto chunk = static_cast<double>(std::max(n_tokens, 1));
     double width = hp.n_embd;
     for (int l = 0; l < hp.n_layers; ++l) { width = std::max<double>(width, hp.n_heads * hp.head_dim_of(l)); }
     return 4.0 * (chunk * (8.0 * width + 4.0 * std::max(hp.n_ff, hp.n_ff_expert * hp.n_experts_used + hp.n_ff_shared)) +

@@ -25,7 +25,10 @@ inline size_t mapped_bytes(const ModelFile & file) {
 Result<double> memory_for_lanes(const ModelFile & file, const CacheLayout & layout, double beside);
 
 // Of a chunk: the widest intermediates of a layer that stand beside each other, and two rows of logits.
-double chunk_bytes(const SessionParts & parts);
+double chunk_bytes(const SessionParts & parts, int n_tokens);
+inline double chunk_bytes(const SessionParts & parts) {
+    return chunk_bytes(parts, parts.options.chunk);
+}
 // The budget `auto`: what is left, less a tenth, and less what a chunk's activations take; so many snapshots are left room for,
 // each a copy of what an eviction moves.   Errors: kBudget: nothing is left; kUnsupported.
 Result<Budget> memory_budget(const SessionParts & parts, int n_snapshots);
