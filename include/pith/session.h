@@ -50,7 +50,7 @@ struct SessionOptions {
     int n_threads = 0;    // 0: one per CPU that the process may use, or 1 for models under 32 MiB
     int max_context = 0;  // positions to reserve address space for; 0: the model's training length, or the prompt if longer
     PrefillSchedule prefill = PrefillSchedule::kAuto;
-    int chunk = kDefaultChunk;             // tokens; also the batch of a one-shot prefill
+    int chunk = kDefaultChunk;             // tokens; also the batch of a one-shot prefill, with lanes on devices a longer one
     int evict_every = kDefaultEvictEvery;  // decoded tokens between evictions: the headroom; 0: no eviction in decode
     // Tokens; 0: none. On a grid, evictions come whenever so many tokens, or a multiple, have been fed, and at no other time,
     // the end of a prompt included: what is kept then depends on the tokens alone, not on how they were cut into calls, nor on

@@ -166,6 +166,45 @@ TEST_F(DeviceCalls, OfALayerAndChunkCanOnlyFall) {
     }
 }
 
+TEST_F(DeviceCalls, ChunksThatAreLeftToUsAreLong) {
+    const PerLayer calls = per_layer([&](const Model & model) { return of_prompt(model, "full", 5000, kDefaultChunk); });
+    EXPECT_EQ(calls.of_layer(&GgmlCalls::graphs), 3) << "of 2,048 tokens";
+    EXPECT_EQ(calls.of_layer(&GgmlCalls::allocations), 1) << "its lanes";
+    const PerLayer asked = per_layer([&](const Model & model) { return of_prompt(model, "full", 5000, 1000); });
+    EXPECT_EQ(asked.of_layer(&GgmlCalls::graphs), 5);
+}
+
+// What is kept does not depend on how long chunks are, nor on where hidden states lie.
+TEST_F(DeviceCalls, LongChunksKeepWhatShortOnesKeep) {
+    const auto there = load(kFewLayers);
+    ASSERT_TRUE(there.ok()) << there.status().message();
+    const auto here = Model::load(testing::scratch_file("device-calls.gguf"));
+    ASSERT_TRUE(here.ok()) << here.status().message();
+    const auto prompt = random_tokens(2500, here->info().n_vocab);
+    for (const char * policy : {"snapkv:window=8+ada", "h2o", "expected+global", "full"}) {
+        SCOPED_TRACE(policy);
+        std::vector<std::vector<std::vector<int32_t>>> kept;
+        for (const Model * model : {&*there, &*here}) {
+            SessionOptions options;
+            options.policy = policy;
+            if (std::string(policy) != "full") { options.budget = 40; }
+            options.type_k = options.type_v = KvType::kF32;
+            options.n_threads = 1;
+            options.prefill = PrefillSchedule::kOneShot;
+            auto session = model->session(options);
+            ASSERT_TRUE(session.ok() && session->prefill(prompt).ok());
+            auto & lanes = kept.emplace_back();
+            for (int l = 0; l < session->n_layers(); ++l) {
+                for (int h = 0; h < session->n_kv_heads(); ++h) {
+                    const auto positions = session->lane_positions(l, h);
+                    lanes.emplace_back(positions.begin(), positions.end());
+                }
+            }
+        }
+        EXPECT_EQ(kept[0], kept[1]);
+    }
+}
+
 // At whichever buffer it fails: that of hidden states is one of them.
 TEST_F(DeviceCalls, APromptWhoseDeviceFailsLeavesNothing) {
     const auto model = load(kFewLayers);

@@ -59,6 +59,7 @@ Status OneShotReader::begin_layers() {
     for (int layer = layer_; layer < end; ++layer) {  // on a device once, and not again for every chunk
         if (session_.seq.cache->in_buckets(layer)) { PITH_RETURN_IF_ERROR(session_.seq.cache->reserve(0, layer, n_)); }
     }
+    chunk_ = are_there(session_, layer_, end) ? room_.chunk : session_.seq.plan->chunk;
     return room_.for_states ? session_.pass.states_there().begin_layers(session_, layer_, end, n_) : Status();
 }
 
@@ -68,7 +69,7 @@ Status OneShotReader::run_unit() {
     const int end = end_of_run();
     const bool last_layer = end == n_layers_;
     const bool all_logits = static_cast<bool>(hooks_.on_logits);
-    const int m = std::min(session_.seq.plan->chunk, n_ - first_);
+    const int m = std::min(chunk_, n_ - first_);
     const auto rows =
         std::span(session_.pass.states()).subspan(static_cast<size_t>(first_) * width, static_cast<size_t>(m) * width);
     const auto tokens = tokens_.subspan(static_cast<size_t>(first_), static_cast<size_t>(m));

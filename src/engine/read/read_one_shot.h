@@ -46,6 +46,7 @@ private:
     int n_ = 0;  // tokens
     int n_layers_ = 0;
     RoomThere room_;
+    int chunk_ = 0;  // of the layers at hand
     bool must_evict_ = false;
     bool cascade_ = false;  // a policy that must see every layer first holds the whole prompt until then; others evict by layer
     bool rereads_ = false;  // before it evicts, or where it does not, for evict(): it holds the whole prompt until then

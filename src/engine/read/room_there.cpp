@@ -22,7 +22,7 @@ struct Lanes {
 
 Result<RoomThere> room_there(const LiveSession & session, int64_t n, bool evicts_layers) {
     const RunPlan & plan = *session.seq.plan;
-    RoomThere room;
+    RoomThere room{false, plan.chunk};
     std::map<std::shared_ptr<LaneDevice>, Lanes> devices;
     for (int l = 0; l < session.n_layers(); ++l) {
         if (session.layout.device(l) == nullptr) { continue; }
@@ -34,6 +34,7 @@ Result<RoomThere> room_there(const LiveSession & session, int64_t n, bool evicts
     }
     if (devices.empty()) { return room; }
     room.for_states = true;
+    room.chunk = plan.chunk == kDefaultChunk ? kChunkThere : plan.chunk;
     const auto n_all = static_cast<double>(n);
     const auto n_kept = static_cast<double>(evicts_layers ? std::min(plan.budget_at(n), n) : n);
     const double states = n_all * session.file->hparams().n_embd * sizeof(float);
@@ -43,6 +44,9 @@ Result<RoomThere> room_there(const LiveSession & session, int64_t n, bool evicts
         if (session.given_plan) { left = std::min(left, kOfAnEngine * static_cast<double>(free)); }
         left -= chunk_bytes(session, plan.chunk);
         room.for_states = room.for_states && states <= left;
+        // Masks: a number of 2 bytes for each query and entry, and the copy that they are made of.
+        const double longer = chunk_bytes(session, room.chunk) - chunk_bytes(session, plan.chunk) + 4.0 * room.chunk * n_all;
+        if (longer > left - states) { room.chunk = plan.chunk; }
     }
     return room;
 }
