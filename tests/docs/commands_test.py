@@ -124,6 +124,9 @@ class Stage:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return f"did not end within {seconds} s"
+            except BaseException:  # this test is stopped: nothing that it began goes on
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
         return None if process.returncode == 0 else f"ended with {process.returncode}: {told.strip()[-600:]}"
 
     def serve(self, command, seconds):
@@ -178,6 +181,7 @@ def main():
     if not all(model.exists() for model in models):
         print("skipped: there is no " + ", ".join(str(model) for model in models if not model.exists()))
         return 77
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     faults, n_run, left = [], 0, collections.Counter()
     began = time.monotonic()
     for path in [root / "README.md", root / "examples/sample/README.md", *sorted((root / "docs").glob("*.md"))]:
