@@ -30,7 +30,7 @@ import real_model
 
 PROGRAMS = ("pith cmake ctest ninja make git curl wget cat tail head echo tar dpkg apt apt-get sudo pip pipx uv python3 python npm npx node "
             "docker podman export source ollama ggml-rpc-server ggml-rpc llama-server sbatch srun cd mkdir cp mv ln rm open claude codex open-webui").split()
-PREFIXES = ("pith-", "build/", "scripts/", "$", "./", "job=$(")
+PREFIXES = ("pith-", "here/", "build/", "scripts/", "$", "./", "job=$(")
 TAGGED_TEXT = ("cpp", "c", "python", "cmake", "json", "yaml", "toml", "csv")
 BLOCK = re.compile(r"(?P<marks>(?:^<!-- (?:not run|run under)[^\n]*-->\n+)*)(?:^```(?P<tag>\w*)\n(?P<fenced>[\s\S]*?)^```$|(?P<indented>(?:^ {4}.*(?:\n|\Z))+))", re.M)
 MARK = re.compile(r'<!-- (not run|run under (real|slow))(?: "([^"]*)")?: (.+?) -->')
