@@ -83,7 +83,7 @@ set(PITH_LOADER_FILE "")
 set(PITH_PC_OPTIONS "")
 if(PITH_PRIVATE_RUNTIME)
   cmake_path(GET PITH_PRIVATE_LOADER FILENAME PITH_LOADER_FILE)
-  set(PITH_PC_OPTIONS -Wl,--allow-shlib-undefined)
+  set(PITH_PC_OPTIONS "-Wl,--allow-shlib-undefined -Wl,--disable-new-dtags") # the run path is the libraries', too
 endif()
 string(REGEX REPLACE "[^/]+" ".." PITH_PREFIX_FROM_PC ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 configure_file(cmake/pith.pc.in ${PROJECT_BINARY_DIR}/pith.pc @ONLY)
