@@ -28,6 +28,7 @@ litellm.suppress_debug_info = True
 
 DATA = json.loads((pathlib.Path(__file__).parent / "tool_loop.json").read_text())
 RESULTS = {tool["function"]["name"]: json.dumps(tool["result"]) for tool in DATA["tools"]}
+SCHEMAS = [tool["function"]["parameters"] for tool in DATA["tools"]]
 TOOLS = [{"type": "function", "function": tool["function"]} for tool in DATA["tools"]]
 MOST_TOKENS = 250
 MOST_TURNS = 3
@@ -170,7 +171,8 @@ def raw_text(url, body, known):
 
 
 def calls_in(text):
-    """Every JSON object in it that names a function and has an object of arguments."""
+    """Every JSON object in it that names a function and has an object of arguments: one that repeats what the function takes, as the
+    prompt tells it, is no call."""
     decoder = json.JSONDecoder()
     calls = []
     at = text.find("{")
@@ -182,7 +184,7 @@ def calls_in(text):
             value = None
         if isinstance(value, dict) and value.get("name") in RESULTS:
             arguments = value.get("arguments", value.get("parameters"))
-            if isinstance(arguments, dict):
+            if isinstance(arguments, dict) and arguments not in SCHEMAS:
                 calls.append((value["name"], arguments))
                 end = past
         at = text.find("{", end)
