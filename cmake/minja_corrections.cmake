@@ -27,21 +27,33 @@ function(pith_correct_minja folder out)
   # Characters of a text, and slices that reach beyond an end.
   _pith_correct("text[i]" "return target_value.get(index_value);"
     "if (target_value.is_string() && index_value.is_number_integer()) {
-            const auto all = pith::jinja::characters(target_value.get<std::string>());
+            const auto text = target_value.get<std::string>();
+            const auto len = pith::jinja::length(text);
             auto at = index_value.get<int64_t>();
-            if (at < 0) at += static_cast<int64_t>(all.size());
-            return at >= 0 && at < static_cast<int64_t>(all.size()) ? Value(all[static_cast<size_t>(at)]) : Value();
+            if (at < 0) at += len;
+            return at >= 0 && at < len ? Value(pith::jinja::slice(text, at, at + 1, 1)) : Value();
           }
           return target_value.get(index_value);")
   _pith_correct("slices' length" "          auto len = target_value.size();"
-    "          std::vector<std::string> pith_characters;
-          if (target_value.is_string()) pith_characters = pith::jinja::characters(target_value.get<std::string>());
-          auto len = target_value.is_string() ? pith_characters.size() : target_value.size();")
-  _pith_correct("slices of texts" "          if (target_value.is_string()) {\n            std::string s = target_value.get<std::string>();"
+    "          const auto text = target_value.is_string() ? target_value.get<std::string>() : std::string();
+          auto len = target_value.is_string() ? static_cast<size_t>(pith::jinja::length(text)) : target_value.size();")
+  _pith_correct("slices" "          if (target_value.is_string()) {
+            std::string s = target_value.get<std::string>();
+
+            std::string result;
+            if (start < end && step == 1) {
+              result = s.substr(start, end - start);
+            } else {
+              for (int64_t i = start; step > 0 ? i < end : i > end; i += step) {
+                result += s[i];
+              }
+            }
+            return result;
+"
     "          pith::jinja::clamp_slice(static_cast<int64_t>(len), step, start, end);
           if (target_value.is_string()) {
-            const auto & s = pith_characters;")
-  _pith_correct("slices by one" "result = s.substr(start, end - start);" "for (int64_t i = start; i < end; ++i) result += s[i];")
+            return pith::jinja::slice(text, start, end, step);
+")
   # Cuts.
   _pith_correct("split's arguments" "vargs.expectArgs(\"split method\", {1, 1}, {0, 0});" "vargs.expectArgs(\"split method\", {0, 2}, {0, 2});")
   _pith_correct("rsplit" "} else if (method->get_name() == \"split\") {" "} else if (method->get_name() == \"split\" || method->get_name() == \"rsplit\") {")

@@ -1,18 +1,18 @@
-// jinja_strings.cpp - characters, cuts and slices.
+// jinja_strings.cpp - slices and cuts.
 #include "text/jinja_strings.h"
 
 #include <algorithm>
+
+#include "text/utf8.h"
 
 namespace pith::jinja {
 namespace {
 
 constexpr const char * kWhite = " \t\n\r\f\v";
 
-size_t length_of_character(unsigned char first) {
-    if (first < 0x80U) { return 1; }
-    if (first >= 0xF0U) { return 4; }
-    if (first >= 0xE0U) { return 3; }
-    return first >= 0xC0U ? 2 : 1;
+// Where the next character begins.
+size_t behind(const std::string & text, size_t at) {
+    return std::min(at + character_bytes(text[at]), text.size());
 }
 
 // From the first on, or from the last: the cuts are at the same places, in the other order.
@@ -64,14 +64,28 @@ std::vector<std::string> split_at_white(const std::string & text, int64_t most, 
 
 }  // namespace
 
-std::vector<std::string> characters(const std::string & text) {
-    std::vector<std::string> all;
-    for (size_t at = 0; at < text.size();) {
-        const size_t length = std::min(length_of_character(static_cast<unsigned char>(text[at])), text.size() - at);
-        all.push_back(text.substr(at, length));
-        at += length;
+int64_t length(const std::string & text) {
+    int64_t n = 0;
+    for (size_t at = 0; at < text.size(); at = behind(text, at)) { ++n; }
+    return n;
+}
+
+std::string slice(const std::string & text, int64_t start, int64_t end, int64_t step) {
+    if (step == 1) {
+        size_t from = 0;
+        for (int64_t i = 0; i < start; ++i) { from = behind(text, from); }
+        size_t to = from;
+        for (int64_t i = start; i < end; ++i) { to = behind(text, to); }
+        return text.substr(from, to - from);
     }
-    return all;
+    std::vector<size_t> begins;
+    for (size_t at = 0; at < text.size(); at = behind(text, at)) { begins.push_back(at); }
+    std::string out;
+    for (int64_t i = start; step > 0 ? i < end : i > end; i += step) {
+        const size_t at = begins[static_cast<size_t>(i)];
+        out += text.substr(at, behind(text, at) - at);
+    }
+    return out;
 }
 
 std::vector<std::string> split(const std::string & text, const std::string * separator, int64_t most, bool from_end) {

@@ -9,8 +9,11 @@
 
 namespace pith::jinja {
 
-// Its characters, each in UTF-8; a byte that begins none is one of its own.
-std::vector<std::string> characters(const std::string & text);
+// Characters; a byte that begins none is one of its own.
+int64_t length(const std::string & text);
+
+// Its characters from `start` on, by `step`, up to `end`, which is left out. REQUIRES: clamp_slice().
+std::string slice(const std::string & text, int64_t start, int64_t end, int64_t step);
 
 // As Python's str.split and str.rsplit. separator nullptr: runs of white space, none at the ends. most: cuts; below 0: all.
 // from_end: the cuts nearest to the end.

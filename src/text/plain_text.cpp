@@ -23,12 +23,6 @@ std::string noncharacter(int i) {
     return {'\xEF', '\xB7', static_cast<char>(0x90 + i)};
 }
 
-// Of a character, by its first byte.
-size_t character_bytes(char first) {
-    const auto byte = static_cast<uint8_t>(first);
-    return byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
-}
-
 // A text in the middle of another. Some tokenisers put a blank in front of every text: there something else stands in front,
 // which is taken off again.
 Result<std::vector<int32_t>> encode_inside(const Tokenizer & tokenizer, const std::string & text) {

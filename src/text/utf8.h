@@ -12,6 +12,12 @@ namespace pith {
 // Offset of the first byte that is no part of a whole, valid character; nothing when all is valid.
 std::optional<size_t> invalid_utf8_offset(std::string_view text);
 
+// Of a character, by its first byte. REQUIRES: of UTF-8; of a byte inside of one it is 1.
+constexpr size_t character_bytes(char first) {
+    const auto byte = static_cast<unsigned char>(first);
+    return byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+}
+
 // How many bytes at the end are the beginning of a character whose other bytes have not come yet (0 … 3).
 size_t incomplete_utf8_tail(std::string_view text);
 

@@ -28,13 +28,12 @@ Status read_layers(const std::string & text, DeviceOptions & options) {
 }  // namespace
 
 void DeviceFlags::add_to(CLI::App & command) {
-    const auto device = [&](const OptionRow & row, auto & value) { return add(command, row, value)->group("Devices"); };
-    device(option("--rpc"), rpc);
-    device(option("--device"), names);
-    device(option("--n-gpu-layers"), n_layers);
-    device(option("--tensor-split"), split);
-    CLI::Option * there = device(option("--kv-offload"), kv_offload);
-    device(option("--no-kv-offload"), no_kv_offload)->excludes(there);
+    add(command, option("--rpc"), rpc);
+    add(command, option("--device"), names);
+    add(command, option("--n-gpu-layers"), n_layers);
+    add(command, option("--tensor-split"), split);
+    CLI::Option * there = add(command, option("--kv-offload"), kv_offload);
+    add(command, option("--no-kv-offload"), no_kv_offload)->excludes(there);
     // Whatever else is missing: it is thrown before anybody asks for a model. Behind --rpc, which has its value by then.
     command
         .add_flag_callback(

@@ -37,8 +37,7 @@ Result<std::pair<int32_t, float>> parse_bias(const std::string & text) {
 
 void SamplerFlags::add_to(CLI::App & command) {
     SamplerOptions & s = sampler;
-    const auto sampling = [&](const OptionRow & row, auto & value) { return add(command, row, value)->group("Sampling"); };
-    const auto number = [&](const OptionRow & row, auto & value) { sampling(row, value)->capture_default_str(); };
+    const auto number = [&](const OptionRow & row, auto & value) { add(command, row, value)->capture_default_str(); };
     number(option("--temp"), s.temperature);
     number(option("--dynatemp-range"), s.dynatemp_range);
     number(option("--dynatemp-exp"), s.dynatemp_exponent);
@@ -57,16 +56,16 @@ void SamplerFlags::add_to(CLI::App & command) {
     number(option("--dry-base"), s.dry_base);
     number(option("--dry-allowed-length"), s.dry_allowed_length);
     number(option("--dry-penalty-last-n"), s.dry_last_n);
-    sampling(option("--dry-sequence-breaker"), dry_breakers)->allow_extra_args(false);
+    add(command, option("--dry-sequence-breaker"), dry_breakers)->allow_extra_args(false);
     number(option("--mirostat"), s.mirostat);
     number(option("--mirostat-ent"), s.mirostat_tau);
     number(option("--mirostat-lr"), s.mirostat_eta);
-    sampling(option("--logit-bias"), logit_bias)->allow_extra_args(false);
-    sampling(option("--grammar"), grammar);
-    sampling(option("--grammar-file"), grammar_file);
-    sampling(option("--json-schema"), json_schema);
-    sampling(option("--json-schema-file"), json_schema_file);
-    sampling(option("--seed"), s.seed);
+    add(command, option("--logit-bias"), logit_bias)->allow_extra_args(false);
+    add(command, option("--grammar"), grammar);
+    add(command, option("--grammar-file"), grammar_file);
+    add(command, option("--json-schema"), json_schema);
+    add(command, option("--json-schema-file"), json_schema_file);
+    add(command, option("--seed"), s.seed);
     number(option("--draft-ngram"), draft_ngram);
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "common/options/options.h"
 #include "pith/policies.h"
 #include "tasks/tasks.h"
 
@@ -29,16 +28,6 @@ Words demo_tasks() {
     Words words;
     for (const corpus::TaskInfo & task : corpus::task_list()) { add_once(words, task.id); }
     return words;
-}
-
-CLI::Validator thousands() {
-    return {[](std::string & text) {
-                const bool is_count = text.size() > 1 && text.size() < 8 && text.ends_with('k') &&
-                                      text.find_first_not_of("0123456789") == text.size() - 1;
-                if (is_count) { text = std::to_string(1024 * std::stoll(text)); }
-                return std::string();
-            },
-            ""};
 }
 
 Words choices_of(const OptionRow & row) {

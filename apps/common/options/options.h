@@ -40,9 +40,9 @@ constexpr auto joined(const std::array<OptionRow, n> &... groups) {
     return all;
 }
 
-inline constexpr std::string_view kCacheHeading = "KV cache and budget";
-inline constexpr std::string_view kTextHeading = "Prompt and answer";
-inline constexpr std::string_view kFilesHeading = "Cache files";
+inline constexpr const char * kCacheHeading = "KV cache and budget";
+inline constexpr const char * kTextHeading = "Prompt and answer";
+inline constexpr const char * kFilesHeading = "Cache files";
 
 inline constexpr auto kOptions =
     joined(under("Model", kModelRows), under("Devices", kDeviceRows), under(kCacheHeading, kSessionRows),

@@ -59,6 +59,10 @@ std::string budget_text(const Budget & budget) {
     return budget.kind == BudgetKind::kNone ? "no budget" : "budget " + budget.to_string();
 }
 
+int64_t kept_per_head(const Ledger & ledger) {
+    return ledger.kept_entries / std::max<int64_t>(1, ledger.n_lanes);
+}
+
 std::string turns_text(int n) {
     return with_commas(n) + (n == 1 ? " turn" : " turns");
 }
@@ -214,8 +218,8 @@ std::string ChatLoop::policy_line() const {
     const Ledger & ledger = session.ledger();
     std::string line = policy_text(ledger) + ", " + budget_text(conversation_.options().session.budget);
     if (session.n_tokens() > 0) {
-        line += ": " + with_commas(ledger.kept_entries / std::max<int64_t>(1, ledger.n_lanes)) + " of " +
-                with_commas(session.n_tokens()) + " tokens per head are held";
+        line +=
+            ": " + with_commas(kept_per_head(ledger)) + " of " + with_commas(session.n_tokens()) + " tokens per head are held";
     }
     return line;
 }
@@ -279,10 +283,8 @@ void ChatLoop::show_kept() const {
         gap = !kept[i];
     }
     const auto n_kept = std::count(kept.begin(), kept.end(), true);
-    const Ledger & ledger = session.ledger();
     std::printf("%s\n(%lld of %zu tokens are held by some head; %lld tokens per head on average)\n", text.c_str(),
-                static_cast<long long>(n_kept), tokens.size(),
-                static_cast<long long>(ledger.kept_entries / std::max<int64_t>(1, ledger.n_lanes)));
+                static_cast<long long>(n_kept), tokens.size(), static_cast<long long>(kept_per_head(session.ledger())));
 }
 
 // Once: the talk has passed what the model was trained on.

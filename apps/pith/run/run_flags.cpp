@@ -46,18 +46,18 @@ void RunFlags::add_to(CLI::App & command) {
     auto * aware = command
                        .add_flag("--question-aware", question_aware,
                                  "Compress context and question together, once per question (default with one question)")
-                       ->group(std::string(kCacheHeading));
+                       ->group(kCacheHeading);
     auto * later =
         command
             .add_flag("--question-later", question_later,
                       "Compress the context before any question is known (default: all are; several share one compression)")
-            ->group(std::string(kCacheHeading));
+            ->group(kCacheHeading);
     later->excludes(aware);
     auto * raw_text = add(command, option("--raw"), raw, "Leave out the model's chat template (-no-cnv)");
     auto * from = command
                       .add_option("--cache", cache,
                                   "Go on from a cache file, under the settings it was saved with (`pith ask` says the same)")
-                      ->group(std::string(kFilesHeading));
+                      ->group(kFilesHeading);
     for (CLI::Option * other : {at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(other); }
     for (const char * name :
          {"--policy", "--budget", "--tolerance", "--heads", "--cache-type-k", "--cache-type-v", "--no-kv-rotation",
@@ -68,13 +68,13 @@ void RunFlags::add_to(CLI::App & command) {
                          .add_flag("--follow", follow,
                                    "Read -f as it grows, or standard input, on and on inside the budget, until it ends or "
                                    "Ctrl-C; -p is answered at the end. With --cache: where that file's text goes on")
-                         ->group(std::string(kFilesHeading));
+                         ->group(kFilesHeading);
     for (CLI::Option * other : {at_a_time, ids, aware, later}) { endless->excludes(other); }
     command
         .add_option("--save-every", save_every,
                     "With --follow: write --save-cache whenever so many tokens have come; 0: at the end")
         ->capture_default_str()
-        ->group(std::string(kFilesHeading));
+        ->group(kFilesHeading);
 }
 
 void RunFlags::add_answer_options(CLI::App & command) {
@@ -82,7 +82,7 @@ void RunFlags::add_answer_options(CLI::App & command) {
     add(command, option("--prompt"), prompts)->allow_extra_args(false);
     command.add_option("PROMPT", prompt_words, "The prompt, as with -p");
     command.add_option("--prompts", prompts_file, "More of them: a file of one a line ('-': standard input)")
-        ->group(std::string(kTextHeading));
+        ->group(kTextHeading);
     add(command, option("--escape"), escape);
     add(command, option("--n-predict"), n_predict)->capture_default_str();
     reverse_prompt.add_to(command);
@@ -91,11 +91,11 @@ void RunFlags::add_answer_options(CLI::App & command) {
     command
         .add_option("--save-cache", save_cache,
                     "Save prompt and answer to this cache file, to go on from with --cache (one prompt)")
-        ->group(std::string(kFilesHeading));
+        ->group(kFilesHeading);
     add(command, option("--ask-budget"), ask_budget);
     add(command, option("--ask-policy"), ask_policy);
     add(command, option("--no-repair"), no_repair);
-    const auto of_answer = [](CLI::Option * added) { added->group(std::string(kTextHeading)); };
+    const auto of_answer = [](CLI::Option * added) { added->group(kTextHeading); };
     of_answer(command.add_flag("--ignore-eos", ignore_eos, "Go on where the model would end"));
     add(command, option("--json"), json);
     add(command, option("--quiet"), quiet);
