@@ -87,6 +87,7 @@ void confine(const ContainedLimits & limits) {
     const int nowhere = open("/dev/null", O_RDWR);
     if (nowhere >= 0) {
         for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) { dup2(nowhere, fd); }
+        if (nowhere > STDERR_FILENO) { close(nowhere); }
     }
     struct rusage usage = {};  // a new process has used nothing, but counting begins where the kernel says
     getrusage(RUSAGE_SELF, &usage);
