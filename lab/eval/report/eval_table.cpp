@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "core/text.h"
+#include "policy/named_policy.h"
 #include "policy/policy.h"
 #include "statistics/significance.h"
 
@@ -84,7 +85,7 @@ public:
             std::any_of(info.tasks.begin(), info.tasks.end(), [](const EvalTask & t) { return t.is_perplexity; });
         scale_ = table_.is_perplexity ? 1 : 100;
         for (const EvalCase & one : info.cases) {
-            auto policy = Policy::parse(one.policy);  // `auto` is none
+            auto policy = named_policy(one.policy);  // `auto` is none
             policies_.push_back(policy.ok() ? std::optional<Policy>(std::move(*policy)) : std::nullopt);
         }
         for (const Answer & answer : answers) {
