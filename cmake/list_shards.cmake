@@ -1,5 +1,5 @@
-# Writes OUT, ctest's list of PROGRAM's tests: as gtest_discover_tests() does, an entry each, but of a suite with more than MOST
-# tests so many to an entry, since a process of its own, with ggml and a model in it, takes longer than most of them.
+# Writes OUT, ctest's list of PROGRAM's tests: a suite is an entry, "SUITE.*", and one with more than MOST tests a few, "SUITE 1 of 3",
+# since a process of its own, with ggml and a model in it, takes longer than most tests.
 # cmake -DPROGRAM=… -DLABEL=… -DMOST=… -DOUT=… -P list_shards.cmake
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${PROGRAM} --gtest_list_tests OUTPUT_VARIABLE listed COMMAND_ERROR_IS_FATAL ANY TIMEOUT 60)
@@ -13,6 +13,8 @@ function(add_entry name filter n_parts part)
          "set_tests_properties([=[${name}]=] PROPERTIES LABELS ${LABEL}")
   if(n_parts GREATER 1)
     string(APPEND entries " TIMEOUT 1200 ENVIRONMENT \"GTEST_TOTAL_SHARDS=${n_parts};GTEST_SHARD_INDEX=${part}\"")
+  elseif(filter MATCHES "[*]$")
+    string(APPEND entries " TIMEOUT 600")
   else()
     string(APPEND entries " TIMEOUT 300 SKIP_REGULAR_EXPRESSION \"[[]  SKIPPED []]\"")
   endif()
@@ -27,10 +29,10 @@ macro(end_suite)
       math(EXPR index "${part} - 1")
       add_entry("${suite} ${part} of ${parts}" "${suite}.*" ${parts} ${index})
     endforeach()
-  else()
-    foreach(test IN LISTS tests)
-      add_entry("${suite}.${test}" "${suite}.${test}" 1 0)
-    endforeach()
+  elseif(n GREATER 1)
+    add_entry("${suite}.*" "${suite}.*" 1 0)
+  elseif(n EQUAL 1)
+    add_entry("${suite}.${tests}" "${suite}.${tests}" 1 0)
   endif()
   set(tests "")
 endmacro()

@@ -117,7 +117,8 @@ public:
 private:
     static std::vector<std::string> words(const LlamaBench & llama, const std::string & model, int port) {
         std::vector<std::string> all = llama.command;
-        for (const char * word : {"--jinja", "--host", "127.0.0.1", "-c", "512", "-t", "1", "-np", "1", "--port"}) {
+        for (const char * word :
+             {"--jinja", "--no-warmup", "--host", "127.0.0.1", "-c", "512", "-t", "1", "-np", "1", "--port"}) {
             all.emplace_back(word);
         }
         all.insert(all.end(), {std::to_string(port), "-m", model});

@@ -95,7 +95,8 @@ TEST(Crowd, ReadingForksKeepNoWayBack) {
     EXPECT_LT(ledger.undo_bytes, ledger.evidence_bytes / 10);
 }
 
-TEST(Crowd, TheLedgerHoldsWhatTheProcessHolds) {
+// A suite by itself, and so a process: what tests before it freed would be taken for memory that is held.
+TEST(CrowdOfAProcess, TheLedgerHoldsWhatTheProcessHolds) {
     if (!kSystemTells || resident_bytes().anonymous == 0) { GTEST_SKIP() << "the system does not say"; }
     const auto model = tiny_model(spec_of(4, 8, 8));
     ASSERT_TRUE(model.ok()) << model.status().message();
