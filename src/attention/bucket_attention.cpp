@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,67 +26,121 @@ ggml_tensor * reordered(GraphBuild & build, ggml_tensor * x, std::vector<int32_t
     return ggml_get_rows(build.ctx(), x, indices);
 }
 
-// Cells of each of a bucket's lanes that n queries see. A graph of one query serves while the lanes grow, a prompt's chunk is
-// one of many in front of which room for all of them was made.
-int64_t seen_cells(const RaggedCache & cache, int layer, const LaneBucket & bucket, int64_t n) {
-    if (n == 1) { return bucket.room; }
-    int longest = 0;
-    for (const int lane : bucket.lanes) { longest = std::max(longest, cache.length(cache.lane(0, layer, lane))); }
-    return std::min(bucket.room, BucketLanes::room_for(longest));
+// Lanes that one sequence's queries attend to under one mask: a bucket's, as KV heads, or one of it.
+struct HeadLanes {
+    const RaggedCache * cache = nullptr;
+    size_t part = 0;
+    int64_t room = 0;
+    int64_t first_cell = 0;  // the others' follow at the distance of the room
+    std::span<const int> lanes;
+
+    int64_t n() const { return std::ssize(lanes); }
+    const ggml_tensor * memory(int layer) const { return cache->k(layer); }
+};
+
+// Of one flash attention: they follow each other at the same distance, in dimension 3.
+using Group = std::vector<HeadLanes>;
+
+int64_t distance(const HeadLanes & from, const HeadLanes & to) {
+    return to.first_cell - from.first_cell;
 }
 
-// f16 [seen, n, 1, lanes]; [seen, n] of one lane for all where they share it. From the newest query to the oldest: each sees
-// an entry less than the one before, so that all rows lie in one line of entries seen, then entries hidden, each row an
-// element further on. That line is sent, and a copy on the device makes rows of it: n times fewer bytes.
-ggml_tensor * bucket_mask(GraphBuild & build, const RaggedCache & cache, int layer, const LaneBucket & bucket, int64_t seen,
-                          int64_t n, bool shared) {
-    const auto length = [&cache, layer](int lane) { return cache.length(cache.lane(0, layer, lane)); };
-    const std::vector<int> lanes(bucket.lanes.begin(), shared ? bucket.lanes.begin() + 1 : bucket.lanes.end());
+bool continues(const Group & group, const HeadLanes & next, int layer) {
+    const HeadLanes & last = group.back();
+    if (last.memory(layer) != next.memory(layer) || last.room != next.room || last.n() != next.n()) { return false; }
+    return group.size() == 1 || distance(last, next) == distance(group[0], group[1]);
+}
+
+std::vector<Group> groups_of(std::span<const LanePart> parts, int layer) {
+    std::vector<HeadLanes> all;
+    std::vector<const ggml_tensor *> memories;  // in the parts' order
+    for (size_t i = 0; i < parts.size(); ++i) {
+        const RaggedCache & cache = *parts[i].cache;
+        if (std::ranges::find(memories, cache.k(layer)) == memories.end()) { memories.push_back(cache.k(layer)); }
+        for (const LaneBucket & bucket : cache.buckets(layer)) {
+            const std::span<const int> lanes = bucket.lanes;
+            if (shares_mask(cache, layer, bucket)) {
+                all.push_back({&cache, i, bucket.room, bucket.first_cell, lanes});
+                continue;
+            }
+            for (size_t l = 0; l < lanes.size(); ++l) {
+                all.push_back(
+                    {&cache, i, bucket.room, bucket.first_cell + static_cast<int64_t>(l) * bucket.room, lanes.subspan(l, 1)});
+            }
+        }
+    }
+    std::ranges::stable_sort(all, {}, [&](const HeadLanes & one) {
+        const auto memory = std::ranges::find(memories, one.memory(layer)) - memories.begin();
+        return std::tuple(memory, one.room, one.n(), one.first_cell);
+    });
+    std::vector<Group> groups;
+    for (const HeadLanes & one : all) {
+        if (groups.empty() || !continues(groups.back(), one, layer)) { groups.emplace_back(); }
+        groups.back().push_back(one);
+    }
+    return groups;
+}
+
+// Cells of each of a group's lanes that n queries see. A graph of one query serves while the lanes grow, a prompt's chunk is
+// one of many in front of which room for all of them was made.
+int64_t seen_cells(const Group & group, int layer, int64_t n) {
+    const int64_t room = group.front().room;
+    if (n == 1) { return room; }
+    int longest = 0;
+    for (const HeadLanes & one : group) {
+        for (const int lane : one.lanes) { longest = std::max(longest, one.cache->length(one.cache->lane(0, layer, lane))); }
+    }
+    return std::min(room, BucketLanes::room_for(longest));
+}
+
+// f16 [seen, n, 1, of the group]. From the newest query to the oldest: each sees an entry less than the one before, so that all
+// rows lie in one line of entries seen, then entries hidden, each row an element further on. That line is sent, and a copy on
+// the device makes rows of it: n times fewer bytes.
+ggml_tensor * group_mask(GraphBuild & build, const Group & group, int layer, int64_t seen, int64_t n) {
+    struct LaneOf {
+        const RaggedCache * cache;
+        int lane;
+    };
+    std::vector<LaneOf> firsts;  // of lanes under one mask, the first
+    for (const HeadLanes & one : group) { firsts.push_back({one.cache, one.cache->lane(0, layer, one.lanes.front())}); }
+    const int64_t room = group.front().room;
     const int64_t line = seen + n - 1;
-    const auto n_lanes = static_cast<int64_t>(lanes.size());
-    if (seen < bucket.room) {  // this one may lie in a gap that the last does not fit into: all of that is growth
-        const size_t of_lines = static_cast<size_t>(bucket.room * n_lanes) * sizeof(ggml_fp16_t);
+    const auto n_masks = std::ssize(group);
+    if (seen < room) {  // this one may lie in a gap that the last does not fit into: all of that is growth
+        const size_t of_lines = static_cast<size_t>(room * n_masks) * sizeof(ggml_fp16_t);
         build.expect_growth(of_lines * static_cast<size_t>(n + 1), of_lines);
     }
-    ggml_tensor * lines =
-        build.input<ggml_fp16_t>(GGML_TYPE_F16, line, n_lanes, [length, lanes, line](std::span<ggml_fp16_t> values) {
-            const ggml_fp16_t hidden = ggml_fp32_to_fp16(-std::numeric_limits<float>::infinity());
-            ggml_fp16_t * row = values.data();
-            for (const int lane : lanes) {
-                std::fill(row, row + length(lane), ggml_fp16_t{0});
-                std::fill(row + length(lane), row + line, hidden);
-                row += line;
-            }
-        });
-    if (n == 1) { return ggml_reshape_4d(build.ctx(), lines, seen, 1, 1, n_lanes); }
-    lines = ggml_cont(build.ctx(), lines);  // there: what overlaps cannot cross
-    const size_t bytes = lines->nb[1];
-    ggml_tensor * rows = ggml_view_4d(build.ctx(), lines, seen, 1, 1, n_lanes, lines->nb[0], bytes, bytes, 0);
-    rows->ne[1] = n;  // ggml_view_4d() refuses rows that overlap; operations read them as they do any others
-    return ggml_cont(build.ctx(), rows);
+    ggml_tensor * lines = build.input<ggml_fp16_t>(GGML_TYPE_F16, line, n_masks, [firsts, line](std::span<ggml_fp16_t> values) {
+        const ggml_fp16_t hidden = ggml_fp32_to_fp16(-std::numeric_limits<float>::infinity());
+        ggml_fp16_t * row = values.data();
+        for (const LaneOf & one : firsts) {
+            const int length = one.cache->length(one.lane);
+            std::fill(row, row + length, ggml_fp16_t{0});
+            std::fill(row + length, row + line, hidden);
+            row += line;
+        }
+    });
+    return rows_of_lines(build.ctx(), lines, seen, n);
 }
 
-// A bucket's lanes, as KV heads of one sequence or as sequences of one KV head: [width, seen, lanes] or [width, seen, 1,
-// lanes].
-ggml_tensor * bucket_rows(ggml_context * ctx, ggml_tensor * flat, const LaneBucket & bucket, int64_t seen, bool shared) {
+// A group's rows of K or V: [width, seen, heads, of the group].
+ggml_tensor * group_rows(ggml_context * ctx, ggml_tensor * flat, const Group & group, int64_t seen) {
+    const HeadLanes & first = group.front();
     const size_t row = flat->nb[1];
-    const size_t lane = row * static_cast<size_t>(bucket.room);
-    const size_t first = row * static_cast<size_t>(bucket.first_cell);
-    const auto n_lanes = static_cast<int64_t>(bucket.lanes.size());
-    if (shared) { return ggml_view_3d(ctx, flat, flat->ne[0], seen, n_lanes, row, lane, first); }
-    return ggml_view_4d(ctx, flat, flat->ne[0], seen, 1, n_lanes, row, lane, lane, first);
+    const size_t lane = row * static_cast<size_t>(first.room);
+    const auto cells = group.size() > 1 ? distance(first, group[1]) : first.room * first.n();
+    return ggml_view_4d(ctx, flat, flat->ne[0], seen, first.n(), std::ssize(group), row, lane, row * static_cast<size_t>(cells),
+                        row * static_cast<size_t>(first.first_cell));
 }
 
-// Where a bucket's queries are among all of them, row t·K + h being those of token t and lane h: token by token where lanes
-// share a mask, or else lane by lane; the newest first, as masks have them.
-void add_rows(const LaneBucket & bucket, bool shared, int64_t n, int64_t n_kv, std::vector<int32_t> & rows) {
-    const auto row = [n_kv](int64_t t, int lane) { return static_cast<int32_t>(t * n_kv + lane); };
-    for (int64_t t = n - 1; shared && t >= 0; --t) {
-        for (const int lane : bucket.lanes) { rows.push_back(row(t, lane)); }
-    }
-    if (shared) { return; }
-    for (const int lane : bucket.lanes) {
-        for (int64_t t = n - 1; t >= 0; --t) { rows.push_back(row(t, lane)); }
+// Where a group's queries are among all of them, row (p·n + t)·K + h being those of part p, token t and lane h; the newest
+// first, as masks have them.
+void add_rows(const Group & group, int64_t n, int64_t n_kv, std::vector<int32_t> & rows) {
+    for (const HeadLanes & one : group) {
+        for (int64_t t = n - 1; t >= 0; --t) {
+            const int64_t token = static_cast<int64_t>(one.part) * n + t;
+            for (const int lane : one.lanes) { rows.push_back(static_cast<int32_t>(token * n_kv + lane)); }
+        }
     }
 }
 
@@ -103,48 +158,58 @@ bool shares_mask(const RaggedCache & cache, int layer, const LaneBucket & bucket
     return std::ranges::all_of(bucket.lanes, [&](int lane) { return length(lane) == length(bucket.lanes.front()); });
 }
 
+ggml_tensor * rows_of_lines(ggml_context * ctx, ggml_tensor * lines, int64_t seen, int64_t n) {
+    const int64_t n_masks = lines->ne[1];
+    if (n == 1) { return ggml_reshape_4d(ctx, lines, seen, 1, 1, n_masks); }
+    lines = ggml_cont(ctx, lines);  // there: what overlaps cannot cross
+    const size_t bytes = lines->nb[1];
+    ggml_tensor * rows = ggml_view_4d(ctx, lines, seen, 1, 1, n_masks, lines->nb[0], bytes, bytes, 0);
+    rows->ne[1] = n;  // ggml_view_4d() refuses rows that overlap; operations read them as they do any others
+    return ggml_cont(ctx, rows);
+}
+
 size_t bucket_attention_nodes(int n_kv_heads) {
     return 16 + 16 * static_cast<size_t>(n_kv_heads);  // every lane a bucket
 }
 
-ggml_tensor * attend_in_buckets(GraphBuild & build, const RaggedCache & cache, int layer, ggml_tensor * q) {
+ggml_tensor * attend_in_buckets(GraphBuild & build, std::span<const LanePart> parts, int layer, ggml_tensor * q) {
     ggml_context * ctx = build.ctx();
-    const LayerLanes lanes = cache.layout().lanes(layer);
-    const int64_t n = q->ne[2];
+    const CacheLayout & layout = parts.front().cache->layout();
+    const LayerLanes lanes = layout.lanes(layer);
+    const int64_t n_all = q->ne[2];
+    const int64_t n = n_all / std::ssize(parts);
     const int64_t n_kv = lanes.n_kv_heads;
     const int64_t width = q->ne[0] * lanes.n_group;  // of a lane's queries
     const auto d = static_cast<size_t>(q->ne[0]) * sizeof(float);
-    ggml_tensor * flat = ggml_reshape_2d(ctx, ggml_is_contiguous(q) ? q : ggml_cont(ctx, q), width, n_kv * n);
+    ggml_tensor * flat = ggml_reshape_2d(ctx, ggml_is_contiguous(q) ? q : ggml_cont(ctx, q), width, n_kv * n_all);
 
+    const std::vector<Group> groups = groups_of(parts, layer);
     std::vector<int32_t> rows;
-    for (const LaneBucket & bucket : cache.buckets(layer)) {
-        add_rows(bucket, shares_mask(cache, layer, bucket), n, n_kv, rows);
-    }
+    for (const Group & group : groups) { add_rows(group, n, n_kv, rows); }
     const bool as_they_are = std::ranges::is_sorted(rows);
     if (!as_they_are) { flat = reordered(build, flat, rows); }
     ggml_tensor * out = nullptr;  // [dv·group, rows]
     size_t at = 0;
-    for (const LaneBucket & bucket : cache.buckets(layer)) {
-        const auto n_lanes = static_cast<int64_t>(bucket.lanes.size());
-        const bool shared = shares_mask(cache, layer, bucket);
-        const int64_t seen = seen_cells(cache, layer, bucket, n);
-        const size_t lane = flat->nb[1];
-        ggml_tensor * queries =
-            shared ? ggml_view_3d(ctx, flat, q->ne[0], lanes.n_group * n_lanes, n, d, lane * static_cast<size_t>(n_lanes), at)
-                   : ggml_view_4d(ctx, flat, q->ne[0], lanes.n_group, n, n_lanes, d, lane, lane * static_cast<size_t>(n), at);
-        queries = ggml_permute(ctx, queries, 0, 2, 1, 3);  // [d, n, group·lanes] or [d, n, group, lanes]
-        ggml_tensor * some =
-            ggml_flash_attn_ext(ctx, queries, bucket_rows(ctx, cache.k(layer), bucket, seen, shared),
-                                bucket_rows(ctx, cache.v(layer), bucket, seen, shared),
-                                bucket_mask(build, cache, layer, bucket, seen, n, shared), cache.layout().attention_scale, 0.0F,
-                                cache.layout().attention_softcap);  // [dv, group·lanes, n] or [dv, group, n, lanes]
-        some = ggml_reshape_2d(ctx, some, some->ne[0] * lanes.n_group, n * n_lanes);
+    for (const Group & group : groups) {
+        const int64_t heads = group.front().n();
+        const auto n_sequences = std::ssize(group);
+        const size_t token = flat->nb[1] * static_cast<size_t>(heads);
+        ggml_tensor * queries = ggml_view_4d(ctx, flat, q->ne[0], lanes.n_group * heads, n, n_sequences, d, token,
+                                             token * static_cast<size_t>(n), at);
+        queries = ggml_permute(ctx, queries, 0, 2, 1, 3);  // [d, n, group·heads, sequences]
+        const int64_t seen = seen_cells(group, layer, n);
+        const RaggedCache & cache = *group.front().cache;
+        ggml_tensor * some = ggml_flash_attn_ext(ctx, queries, group_rows(ctx, cache.k(layer), group, seen),
+                                                 group_rows(ctx, cache.v(layer), group, seen),
+                                                 group_mask(build, group, layer, seen, n), layout.attention_scale, 0.0F,
+                                                 layout.attention_softcap);  // [dv, group·heads, n, sequences]
+        some = ggml_reshape_2d(ctx, some, some->ne[0] * lanes.n_group, n * heads * n_sequences);
         out = out == nullptr ? some : ggml_concat(ctx, out, some, 1);
-        at += lane * static_cast<size_t>(n * n_lanes);
+        at += token * static_cast<size_t>(n * n_sequences);
     }
     const int64_t dv = out->ne[0] / lanes.n_group;
     if (!as_they_are) { out = reordered(build, out, inverse_of(rows)); }
-    return ggml_reshape_3d(ctx, out, dv, n_kv * lanes.n_group, n);
+    return ggml_reshape_3d(ctx, out, dv, n_kv * lanes.n_group, n_all);
 }
 
 Status can_attend_in_buckets(const LaneDevice & device, const CacheLayout & layout, int layer) {
@@ -184,9 +249,9 @@ Status can_attend_in_buckets(const LaneDevice & device, const CacheLayout & layo
     }
     if (refuses(ggml_cont(ctx, tensor(GGML_TYPE_F16, {kRoom, 1, 1, 1})))) { return without("copies of masks"); }
     for (const int64_t n : {int64_t{1}, int64_t{32}}) {
-        for (const bool shared : {true, false}) {
-            const int64_t heads = shared ? n_kv : 1;  // and lanes in dimension 3
-            const int64_t n_lanes = n_kv / heads;
+        // KV heads, and in dimension 3 lanes, or sequences.
+        for (const auto & [heads, n_lanes] :
+             {std::pair{n_kv, int64_t{1}}, std::pair{int64_t{1}, n_kv}, std::pair{n_kv, int64_t{2}}}) {
             ggml_tensor * queries =
                 ggml_permute(ctx, tensor(GGML_TYPE_F32, {rows.head_dim_k, lanes.n_group * heads, n, n_lanes}), 0, 2, 1, 3);
             const ggml_tensor * attention = ggml_flash_attn_ext(

@@ -1,23 +1,31 @@
-// bucket_attention.h - attention over lanes that lie in buckets, in a device's memory: a bucket is one flash attention.
-// Stage: attention.
+// bucket_attention.h - attention over lanes that lie in buckets, in a device's memory, of one sequence or of several: lanes
+// with the same room are one flash attention. Stage: attention.
 //
-// Lanes that are all as long share a mask, and are KV heads of one sequence, as back ends have them fastest. Ragged lanes lie
-// in dimension 3, each with a mask of its own; there a mask is not shared, although ggml's rules allow it: the CUDA back end
-// looks for each lane's last visible key in a mask of the lane's own (ggml 0.21, flash_attn_mask_to_KV_max).
-// Several queries, of a prompt, see lanes up to the next kStep cells behind their ends; the one of a token sees all of the
-// room. Built-in operations of ggml alone. A graph around the latter may run again as long as the cache's storage_id() stays,
-// and shares_mask() of every bucket: lanes that grow inside their room change masks, which are filled before every run.
+// Lanes of a bucket that are all as long share a mask, and are KV heads of one sequence, as back ends have them fastest. Ragged
+// lanes, and sequences, lie in dimension 3, each with a mask of its own, where they follow each other at the same distance in
+// the same tensor; there a mask is not shared, although ggml's rules allow it: the CUDA back end looks for each lane's last
+// visible key in a mask of the lane's own (ggml 0.21, flash_attn_mask_to_KV_max). Several queries, of a prompt, see lanes up to
+// the next kStep cells behind their ends; the one of a token sees all of the room. Built-in operations of ggml alone. A graph
+// around the latter may run again as long as each cache's storage_id() and n_moves() stay, and shares_mask() of every bucket:
+// lanes that grow inside their room change masks, which are filled before every run.
 #pragma once
 
+#include <span>
+
+#include "attention/cpu/lane_batch.h"
 #include "cache/ragged_cache.h"
 #include "device/graph_runner.h"
 
 namespace pith {
 
-// q [d, H, n] of the newest n entries of a layer's lanes  →  [dv, H, n]. REQUIRES: cache.in_buckets(layer); the new entries
-// have been appended, and are written before it in the graph. Cost, r being the cells that are seen: O(H · n · r · d); on the
-// device masks of n · r numbers for each lane, or for all of a bucket that share one, made of the n + r numbers that are sent.
-ggml_tensor * attend_in_buckets(GraphBuild & build, const RaggedCache & cache, int layer, ggml_tensor * q);
+// q [d, H, P·n], of each of P parts the newest n entries of a layer's lanes, one part behind the other  →  [dv, H, P·n].
+// REQUIRES: in_buckets(layer) of each part's cache; the new entries have been appended, and are written before it in the graph.
+// Cost, r being the cells that are seen: O(H · P · n · r · d); on the device masks of n · r numbers for each lane, or for all
+// of a bucket that share one, made of the n + r numbers that are sent.
+ggml_tensor * attend_in_buckets(GraphBuild & build, std::span<const LanePart> parts, int layer, ggml_tensor * q);
+
+// Masks [seen, n, 1, lanes] of lines [seen + n - 1, lanes]: row i of one begins at element i of its line.
+ggml_tensor * rows_of_lines(ggml_context * ctx, ggml_tensor * lines, int64_t seen, int64_t n);
 
 // Whether a bucket's lanes are as long as each other.
 bool shares_mask(const RaggedCache & cache, int layer, const LaneBucket & bucket);

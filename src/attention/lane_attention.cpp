@@ -55,28 +55,49 @@ std::vector<LaneRun> runs_of(const RaggedCache & cache, const LanePart & part, i
     return part.hidden == nullptr ? equal_length_runs(cache, part.seq, layer) : single_lanes(cache, part.seq, layer);
 }
 
-// Writes k and v [d, K, n] into the last n cells of every lane. Row t·K + h of the source goes to entry length - n + t of lane
-// h.
-WrittenRows write_cells(GraphBuild & build, const RaggedCache & cache, int seq, int layer, ggml_tensor * k, ggml_tensor * v) {
+// Writes k and v [d, K, P·n], of each part n tokens, into the last n cells of every lane. Row (p·n + t)·K + h of the source
+// goes to entry length - n + t of lane h of part p. REQUIRES: the parts' lanes lie in the same tensors.
+WrittenRows write_cells(GraphBuild & build, std::span<const LanePart> parts, int layer, ggml_tensor * k, ggml_tensor * v) {
+    struct Lanes {
+        const RaggedCache * cache;
+        int seq;
+    };
+    std::vector<Lanes> of_parts;
+    for (const LanePart & part : parts) { of_parts.push_back({part.cache, part.seq}); }
     const int64_t n_kv = k->ne[1];
-    const int64_t n = k->ne[2];
-    ggml_tensor * rows =
-        build.input<int64_t>(GGML_TYPE_I64, n_kv * n, 1, [&cache, seq, layer, n_kv, n](std::span<int64_t> cells) {
+    const int64_t n = k->ne[2] / std::ssize(parts);
+    const int64_t n_rows = n_kv * k->ne[2];
+    ggml_tensor * rows = build.input<int64_t>(GGML_TYPE_I64, n_rows, 1, [of_parts, layer, n_kv, n](std::span<int64_t> cells) {
+        auto to = cells.begin();
+        for (const auto & [cache, seq] : of_parts) {
             for (int64_t t = 0; t < n; ++t) {
-                for (int64_t h = 0; h < n_kv; ++h) {
-                    const int head = static_cast<int>(h);
-                    cells[static_cast<size_t>(t * n_kv + h)] =
-                        cache.cell(seq, layer, head, cache.length(cache.lane(seq, layer, head)) - n + t);
+                for (int head = 0; head < n_kv; ++head) {
+                    *to++ = cache->cell(seq, layer, head, cache->length(cache->lane(seq, layer, head)) - n + t);
                 }
             }
-        });
+        }
+    });
     const auto write = [&](ggml_tensor * flat, ggml_tensor * values) {
-        ggml_tensor * source = ggml_reshape_2d(build.ctx(), ggml_cont(build.ctx(), values), values->ne[0], n_kv * n);
+        ggml_tensor * source = ggml_reshape_2d(build.ctx(), ggml_cont(build.ctx(), values), values->ne[0], n_rows);
         ggml_tensor * written = ggml_set_rows(build.ctx(), flat, source, rows);
         ggml_build_forward_expand(build.graph(), written);
         return written;
     };
+    const RaggedCache & cache = *parts.front().cache;
     return {write(cache.k(layer), k), write(cache.v(layer), v)};
+}
+
+// A token of each part: neighbours whose lanes lie in the same tensors together.
+void write_tokens(GraphBuild & build, std::span<const LanePart> parts, int layer, ggml_tensor * k, ggml_tensor * v) {
+    for (size_t first = 0; first < parts.size();) {
+        size_t n = 1;
+        while (first + n < parts.size() && parts[first + n].cache->k(layer) == parts[first].cache->k(layer)) { ++n; }
+        const auto of_some = [&](ggml_tensor * x) {
+            return view_tokens(build.ctx(), x, static_cast<int>(first), static_cast<int>(n));
+        };
+        write_cells(build, parts.subspan(first, n), layer, of_some(k), of_some(v));
+        first += n;
+    }
 }
 
 // Causal mask f16 [length, n]: the n queries are the newest entries. positions [length] are used where entries are hidden.
@@ -170,16 +191,22 @@ ggml_tensor * build_lane_attention(GraphBuild & build, const LaneBatchPtr & batc
     if (!writes) { layer = first.cache->layout().source(layer); }
     if (sums_columns(build.custom_operations(), *first.cache, layer)) {
         if (!writes) { return build_cpu_attention(build, batch, layer, q, {}); }
-        const WrittenRows written = parts.size() == 1 ? write_cells(build, *first.cache, first.seq, layer, k, v)
-                                                      : build_cpu_write(build, batch, layer, k, v);
+        const WrittenRows written =
+            parts.size() == 1 ? write_cells(build, parts, layer, k, v) : build_cpu_write(build, batch, layer, k, v);
         return build_cpu_attention(build, batch, layer, q, written);
     }
     ggml_context * ctx = build.ctx();
+    const bool tokens = std::ranges::all_of(parts, [](const LanePart & part) { return part.n == 1; });
+    if (first.cache->in_buckets(layer) && tokens) {
+        if (writes) { write_tokens(build, parts, layer, k, v); }
+        ggml_tensor * out = attend_in_buckets(build, parts, layer, q);
+        return ggml_reshape_2d(ctx, out, out->ne[0] * out->ne[1], q->ne[2]);
+    }
     ggml_tensor * out = nullptr;
     for (const LanePart & part : parts) {
         const auto of_part = [&](ggml_tensor * x) { return view_tokens(ctx, x, part.first_row, part.n); };
-        if (writes) { write_cells(build, *part.cache, part.seq, layer, of_part(k), of_part(v)); }
-        ggml_tensor * rows = part.cache->in_buckets(layer) ? attend_in_buckets(build, *part.cache, layer, of_part(q))
+        if (writes) { write_cells(build, std::span(&part, 1), layer, of_part(k), of_part(v)); }
+        ggml_tensor * rows = part.cache->in_buckets(layer) ? attend_in_buckets(build, std::span(&part, 1), layer, of_part(q))
                                                            : attend_portably(build, part, layer, of_part(q));
         out = out == nullptr ? rows : ggml_concat(ctx, out, rows, 2);
     }

@@ -1,11 +1,13 @@
 // bucket_lanes.h - lanes in the memory of a device, in buckets of lanes with the same room. Stage: cache.
 //
-// One buffer for a layer. A lane's room is what it holds, rounded up to kStep cells; lanes of the same room lie side by side,
-// so that one operation attends to all of them. Where lanes outgrow their room, and where they are compacted, the device copies
-// what stays to a buffer of the right size, and the old one is given back: the peak is one layer more. What the processor reads
-// and writes goes through copies of its own.
-// A fork is a copy: no memory is shared.
-// Errors: a device that fails in a call that returns nothing is told by health().
+// A lane's room is what it holds, rounded up to kStep cells; lanes of the same room lie side by side, so that one operation
+// attends to all of them. They lie in a pool (lane_pool.h), a store's own, or one that stores have come together in
+// (make_room_together()). Where lanes outgrow their room, and where they are compacted, the device copies what stays to a pool
+// of the right size, and the old one is given back: the peak is one layer more, of all that lie there. Where there is no memory
+// for that, a store leaves the others, and what it leaves empty counts as the first one's until it is given back. Where moves
+// are held back (hold_moves()), compactions and gaps wait, and are one move in the end. What the processor reads and writes
+// goes through copies of its own. A fork is a copy: no memory is shared. Errors: a device that fails in a call that returns
+// nothing is told by health().
 #pragma once
 
 #include <functional>
@@ -13,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include "cache/lane_pool.h"
 #include "cache/lane_store.h"
 #include "device/lane_device.h"
 
@@ -21,17 +24,27 @@ namespace pith {
 class BucketLanes : public LaneStore {
 public:
     static constexpr int64_t kStep = 256;  // cells: what devices' attention kernels like
+    // Entries that lanes of several sequences get room for when one of them needs some: all move, and then for a while none.
+    static constexpr int64_t kAhead = 32;
 
     static int64_t room_for(int64_t length) { return (length + kStep - 1) / kStep * kStep; }
     // Errors: kUnsupported: rows of K or V that are no whole number of four bytes.
     static Status check(const LaneRows & rows);
 
+    ~BucketLanes() override;
     // Empty, and without memory. REQUIRES: check(rows).
     static Result<std::unique_ptr<LaneStore>> make(const LaneRows & rows, std::shared_ptr<LaneDevice> device);
 
     bool has_own_room() const noexcept override { return true; }
-    std::span<const LaneBucket> buckets() const noexcept override { return cells_.buckets; }
+    std::span<const LaneBucket> buckets() const noexcept override { return places_.buckets; }
     Result<bool> make_room(std::span<const int64_t> lengths) override;
+    Result<bool> make_room_together(std::span<const RoomFor> stores) override;
+    bool has_room_together(std::span<const RoomFor> stores) const noexcept override;
+    void move_out() noexcept override;
+    uint64_t n_moves() const noexcept override { return n_moves_; }
+    std::unique_ptr<HeldMoves> hold_moves() override;
+    void settle() noexcept override;
+    size_t bytes_to_come() const noexcept override;
     void hold_room() noexcept override;
     void let_go_of_room() noexcept override;
     bool compact(const Ragged<int32_t> & keep) noexcept override;
@@ -46,38 +59,46 @@ public:
     Result<std::unique_ptr<LaneStore>> fork() const override;
 
 private:
-    // Tensors, their memory, and which lane's cells are where.
-    struct Cells {
-        Cells() = default;
-        Cells(Cells && other) noexcept { swap(other); }
-        Cells & operator=(Cells && other) noexcept {
-            swap(other);
-            return *this;
-        }
-        ~Cells();
-        void swap(Cells & other) noexcept;
-
-        ggml_context * context = nullptr;
-        ggml_backend_buffer_t buffer = nullptr;
-        ggml_tensor * k = nullptr;  // null: no lane has room
-        ggml_tensor * v = nullptr;
-        std::vector<int64_t> rooms;        // [lane]
-        std::vector<int64_t> first_cells;  // [lane]
-        std::vector<LaneBucket> buckets;
-    };
     using RowOf = std::function<int64_t(int lane, int64_t i)>;
+    // What a store is to have of a new pool: so much room for each lane, and of these first rows of its lanes those that row_of
+    // tells, cells of the pool where it lies.
+    struct Share {
+        BucketLanes * store;
+        std::vector<int64_t> rooms;
+        std::vector<int64_t> lengths;
+        RowOf row_of;
+    };
 
     BucketLanes(const LaneRows & rows, std::shared_ptr<LaneDevice> device);
-    static void arrange(Cells & cells);
-    Status fill(Cells & cells, std::span<const int64_t> lengths, const RowOf & row_of) const;
-    Result<Cells> cells_of(std::vector<int64_t> rooms, std::span<const int64_t> lengths, const RowOf & row_of) const;
-    void take(Cells cells) noexcept;
+    std::vector<int64_t> rooms_for(std::span<const int64_t> lengths) const;
+    bool has_room(std::span<const int64_t> lengths) const noexcept;
+    Share as_it_is();
+    class Holding;
+    Share with_room_ahead(int64_t n);
+    void settle_alone() noexcept;
+    // Of all that lie in these pools: `changed` as it says, the others as they are.
+    static std::vector<Share> shares_of(std::span<const std::shared_ptr<LanePool>> pools, std::vector<Share> changed);
+    static bool is_settled(const LanePool & pool) noexcept;
+    // All of them come to lie in one pool, and nobody else. Errors: kOutOfMemory, kIo; nothing has changed then.
+    static Status lay_out(std::vector<Share> shares);
+    // With all that lie in the same pool, or alone where there is no memory for that.
+    Status change(const Share & share);
+    // What has waited moves, and what those who left the pool held goes back, where there is memory to do so. ahead: of entries
+    // that whoever moves gets room for.
+    static void settle(const std::shared_ptr<LanePool> & pool, int64_t ahead) noexcept;
+    static void move_all(const std::shared_ptr<LanePool> & pool, int64_t ahead) noexcept;
+    static void count_bytes(const LanePool & pool) noexcept;
+    void take(std::shared_ptr<LanePool> & pool, LanePlaces & places) noexcept;
+    void leave() noexcept;
     void on_device(const std::function<void()> & work) const noexcept;
 
     std::shared_ptr<LaneDevice> device_;
-    Cells cells_;
+    std::shared_ptr<LanePool> pool_;  // null: no lane has room, nor had
+    LanePlaces places_;
+    uint64_t n_moves_ = 0;
     std::vector<int64_t> lengths_;  // [lane]
     std::vector<int64_t> held_;     // [lane] no lane gets less room than for so many
+    Ragged<int32_t> kept_;          // while a compaction waits: which rows of each lane are its entries
     std::vector<uint8_t> scratch_;  // rows of K, then of V, on their way from one place in a lane to another
     mutable Status health_;
 };

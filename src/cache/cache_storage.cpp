@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cassert>
 #include <limits>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -121,14 +122,80 @@ int RaggedCache::longest() const {
 
 // lengths: [lane of the layer].
 Status RaggedCache::make_own_room(int layer, std::span<const int64_t> lengths) {
-    Layer & of = layers_[static_cast<size_t>(layer)];
-    const size_t bytes_before = of.store->allocated_bytes();
-    PITH_ASSIGN_OR_RETURN(const bool moved, of.store->make_room(lengths));
+    count_peak();
+    const size_t bytes_before = store(layer).allocated_bytes();
+    PITH_ASSIGN_OR_RETURN(const bool moved, store(layer).make_room(lengths));
     if (!moved) { return {}; }
-    of.most_bytes = std::max(of.most_bytes, bytes_before + of.store->allocated_bytes());
+    book_move(layer, bytes_before);
     count_peak();
     storage_id_ = next_storage_id();
     return {};
+}
+
+// So many entries more in each lane of each.
+std::vector<LaneStore::RoomFor> RaggedCache::room_for(std::span<RaggedCache * const> caches, int layer, int64_t n) {
+    std::vector<LaneStore::RoomFor> stores;
+    for (RaggedCache * cache : caches) {
+        stores.push_back({&cache->store(layer), cache->lengths_of(layer)});
+        for (int64_t & length : stores.back().lengths) { length += n; }
+    }
+    return stores;
+}
+
+Result<bool> RaggedCache::make_room_together(std::span<RaggedCache * const> caches, int layer, int64_t n) {
+    std::vector<size_t> bytes_before;
+    for (RaggedCache * cache : caches) {
+        cache->count_peak();
+        bytes_before.push_back(cache->store(layer).allocated_bytes());
+    }
+    LaneStore & first = caches.front()->store(layer);
+    PITH_ASSIGN_OR_RETURN(const bool moved, first.make_room_together(room_for(caches, layer, n)));
+    for (size_t i = 0; moved && i < caches.size(); ++i) {
+        caches[i]->book_move(layer, bytes_before[i]);
+        caches[i]->count_peak();
+        caches[i]->storage_id_ = next_storage_id();
+    }
+    return moved;
+}
+
+Result<bool> RaggedCache::reserve_together(std::span<RaggedCache * const> caches, int64_t n) {
+    const RaggedCache & first = *caches.front();
+    const int n_layers = first.layout_.n_layers();
+    bool moves = false;
+    for (int layer = 0; layer < n_layers && !moves; ++layer) {
+        moves = first.in_buckets(layer) && !first.store(layer).has_room_together(room_for(caches, layer, n));
+    }
+    bool together = true;
+    for (int layer = 0; layer < n_layers; ++layer) {
+        const bool in_buckets = first.in_buckets(layer);
+        Status status;
+        if (in_buckets && moves) { status = make_room_together(caches, layer, n + BucketLanes::kAhead).status(); }
+        if (!status.ok() && status.code() != ErrorCode::kOutOfMemory) { return status; }
+        together = together && status.ok();
+        for (size_t i = 0; (!in_buckets || !status.ok()) && i < caches.size(); ++i) {
+            PITH_RETURN_IF_ERROR(caches[i]->reserve(0, layer, n));
+        }
+    }
+    return together;
+}
+
+// Those that find no memory for it move at once.
+std::vector<std::unique_ptr<LaneStore::HeldMoves>> RaggedCache::hold_moves(std::span<RaggedCache * const> caches) noexcept {
+    std::vector<std::unique_ptr<LaneStore::HeldMoves>> held;
+    try {
+        for (RaggedCache * cache : caches) {
+            for (int layer = 0; cache->layout_.any_on_device() && layer < cache->layout_.n_layers(); ++layer) {
+                if (auto one = cache->store(layer).hold_moves()) { held.push_back(std::move(one)); }
+            }
+        }
+    } catch (const std::bad_alloc &) {}
+    return held;
+}
+
+uint64_t RaggedCache::n_moves() const {
+    uint64_t n = 0;
+    for (const Layer & layer : layers_) { n += layer.store->n_moves(); }
+    return n;
 }
 
 void RaggedCache::hold_room() noexcept {
@@ -159,6 +226,10 @@ Status RaggedCache::move_to(int64_t capacity, LaneStore::Use use) {
 
 Status RaggedCache::freeze(int64_t room) {
     PITH_RETURN_IF_ERROR(move_to(longest() + room, LaneStore::Use::kToFork));
+    for (int l = 0; l < layout_.n_layers(); ++l) {  // what rests is not moved with those that go on
+        store(l).move_out();
+        count_peak();
+    }
     frozen_ = true;
     return {};
 }
@@ -186,6 +257,7 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::copy(int64_t most, int64_t roo
                 layer.store->set_length(static_cast<int>(lane), lengths[lane], /*frees=*/true);
             }
         }
+        layer.n_moves = layer.store->n_moves();
         for (const int64_t n : lengths) { layer.n_entries += n; }
     }
     made->read_capacity();
@@ -198,8 +270,9 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::fork() const {
     assert(frozen_);
     std::unique_ptr<RaggedCache> forked(new RaggedCache(layout_));
     for (size_t l = 0; l < layers_.size(); ++l) {
-        PITH_ASSIGN_OR_RETURN(forked->layers_[l].store, layers_[l].store->fork());
+        PITH_ASSIGN_OR_RETURN(forked->layers_[l].store, store(static_cast<int>(l)).fork());
         forked->layers_[l].n_entries = layers_[l].n_entries;
+        forked->layers_[l].n_moves = forked->layers_[l].store->n_moves();
     }
     forked->base_id_ = storage_id_;
     forked->capacity_ = capacity_;

@@ -68,6 +68,35 @@ public:
     // Room for so many rows in each lane; what it holds stays. Whether k(), v() and cells are others now.
     // Errors: kOutOfMemory, kIo (a device failed); the store is then as before.   REQUIRES: no less than the lanes hold.
     virtual Result<bool> make_room(std::span<const int64_t> /*lengths*/) { return false; }
+    // The same for several stores of this kind, of the same rows and device, and this one among them: they come to lie side by
+    // side, where this kind of store can, in the same k() and v(), so that one operation reaches the lanes of all.
+    struct RoomFor {
+        LaneStore * store;
+        std::vector<int64_t> lengths;
+    };
+    virtual Result<bool> make_room_together(std::span<const RoomFor> /*stores*/) { return false; }
+    // Whether it would change nothing.
+    virtual bool has_room_together(std::span<const RoomFor> /*stores*/) const noexcept { return true; }
+    // No other store is to lie side by side with this one any more. Where there is no memory for that, it stays.
+    virtual void move_out() noexcept {}
+    // How often k(), v() and cells have become others, which other stores may do, too.
+    virtual uint64_t n_moves() const noexcept { return 0; }
+    // As long as one of these lives, lanes that lie beside this store's may be compacted, and stores that lie there go, without
+    // anything being moved: all of it is, once, when the last goes, or when somebody asks for rows before (settle()). What is
+    // compacted then has room for a few entries more. Null: this kind of store does not wait.
+    class HeldMoves {
+    public:
+        HeldMoves() = default;
+        virtual ~HeldMoves() = default;
+        HeldMoves(const HeldMoves &) = delete;
+        HeldMoves & operator=(const HeldMoves &) = delete;
+    };
+    virtual std::unique_ptr<HeldMoves> hold_moves() { return nullptr; }
+    // Whether a compaction waits: k(), v() and cells are not yet those of the lanes.
+    bool waits_to_move() const noexcept { return waits_to_move_; }
+    virtual void settle() noexcept {}
+    // Of own memory, what there will be then.
+    virtual size_t bytes_to_come() const noexcept { return allocated_bytes_; }
     // From now on no lane gets less room than for what it holds now, until it is let go of: entries that compact() drops may
     // come back.
     virtual void hold_room() noexcept {}
@@ -113,6 +142,7 @@ protected:
     ggml_tensor * v_ = nullptr;
     size_t allocated_bytes_ = 0;
     size_t shared_bytes_ = 0;
+    bool waits_to_move_ = false;
     std::vector<int64_t> first_cells_;  // [lane]
 
 private:

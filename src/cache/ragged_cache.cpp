@@ -25,7 +25,7 @@ size_t RaggedCache::needed_bytes(Layers which) const {
 
 size_t RaggedCache::allocated_bytes(Layers which) const {
     size_t n = 0;
-    for (int l = 0; l < layout_.n_layers(); ++l) { n += is_of(l, which) ? store(l).allocated_bytes() : 0; }
+    for (int l = 0; l < layout_.n_layers(); ++l) { n += is_of(l, which) ? unsettled(l).allocated_bytes() : 0; }
     return n;
 }
 
@@ -48,14 +48,26 @@ RaggedCache::SharedRows RaggedCache::own_rows(int seq, int layer, int kv_head) c
     return {storage_id_ * positions_.size() + static_cast<uint64_t>(of_lane), length(of_lane)};
 }
 
-// Layers that changed side by side may have had their most at the same time.
+// Layers that changed side by side may have had their most at the same time; those that others have moved since, one after the
+// other. So it is called before a cache moves its lanes, too.
 void RaggedCache::count_peak() noexcept {
     size_t most = 0;
+    size_t moved = 0;
     for (Layer & layer : layers_) {
-        most += std::max(layer.most_bytes, layer.store->allocated_bytes());
+        const size_t now = layer.store->allocated_bytes();
+        most += std::max(layer.most_bytes, now);
         layer.most_bytes = 0;
+        if (layer.n_moves != layer.store->n_moves()) { moved = std::max(moved, now); }
+        layer.n_moves = layer.store->n_moves();
     }
-    peak_bytes_ = std::max(peak_bytes_, most);
+    peak_bytes_ = std::max(peak_bytes_, most + moved);
+}
+
+// Both are there while it moves.
+void RaggedCache::book_move(int layer, size_t bytes_before) noexcept {
+    Layer & of = layers_[static_cast<size_t>(layer)];
+    of.most_bytes = std::max(of.most_bytes, bytes_before + of.store->bytes_to_come());
+    of.n_moves = of.store->n_moves();
 }
 
 void RaggedCache::make_own(int seq, int layer, int kv_head, int64_t first) noexcept {
@@ -113,7 +125,7 @@ void RaggedCache::compact_layer(int seq, const LayerKeep & one) noexcept {
     of.to_compact = false;
     const size_t bytes_before = of.store->allocated_bytes();
     const bool moved = of.store->compact(*one.keep);
-    if (moved) { of.most_bytes = std::max(of.most_bytes, bytes_before + of.store->allocated_bytes()); }
+    if (moved) { book_move(one.layer, bytes_before); }
     for (int h = 0; h < n_kv_heads(one.layer); ++h) {
         std::vector<int32_t> & there = positions_of(lane(seq, one.layer, h));
         const auto before = std::ssize(there);
@@ -147,6 +159,7 @@ void RaggedCache::compact_layer(int seq, const LayerKeep & one) noexcept {
 
 int64_t RaggedCache::compact(int seq, std::span<const LayerKeep> keeps, const RunTasks & run_tasks) noexcept {
     const int64_t before = n_entries();
+    count_peak();
     for (const LayerKeep & one : keeps) { layers_[static_cast<size_t>(one.layer)].to_compact = true; }
     for (const LayerKeep & one : keeps) {  // of a device one at a time: its memory holds no more than one layer twice
         if (!in_buckets(one.layer)) { continue; }
@@ -238,7 +251,7 @@ Status RaggedCache::check_invariants() const {
                 const auto all = positions(lane(seq, l, h));
                 n += std::ssize(all);
                 const bool ascending = std::ranges::adjacent_find(all, std::greater_equal<>()) == all.end();
-                if (!ascending || std::ssize(all) > store(l).capacity()) {
+                if (!ascending || std::ssize(all) > unsettled(l).capacity()) {
                     return {ErrorCode::kInternal, "KV cache layer " + std::to_string(l) + ", head " + std::to_string(h) +
                                                       ": positions do not ascend, or too many entries"};
                 }

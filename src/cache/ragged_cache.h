@@ -165,18 +165,27 @@ public:
     // Of these tensors: no other cache of the process has it, and it changes when growing replaces them. A graph built around
     // them is good as long as this stays.
     uint64_t storage_id() const { return storage_id_; }
+    // How often lanes that lie beside another cache's were moved with them: the tensors are others then, too.
+    uint64_t n_moves() const;
     // Row of a layer's flat tensors that holds entry `index` of the lane (seq, layer, kv_head).
     int64_t cell(int seq, int layer, int kv_head, int64_t index) const {
         return store(layer).cell(in_layer(seq, kv_head), index);
     }
     // Whether a layer's lanes lie in buckets, in a device's memory; and these: lanes are KV heads then.
-    bool in_buckets(int layer) const { return store(layer).has_own_room(); }
+    bool in_buckets(int layer) const { return unsettled(layer).has_own_room(); }
     bool any_in_buckets() const;
     std::span<const LaneBucket> buckets(int layer) const { return store(layer).buckets(); }
 
     // Makes room for n more entries in the lanes of one sequence, growing the reservation where it must.
     // Errors: kOutOfMemory, kIo (a device failed).
     Status reserve(int seq, int layer, int64_t n);
+    // The same in all layers of caches of one sequence each, of one model. Lanes in a device's memory come to lie side by side
+    // there (LaneStore::make_room_together()); where any must move, all get room for BucketLanes::kAhead entries more. Whether
+    // they lie so: where there is no memory for that, each has room where it is.
+    static Result<bool> reserve_together(std::span<RaggedCache * const> caches, int64_t n);
+    // As long as what it returns lives, evictions of these caches, and those of them that go, leave a device's memory as it is:
+    // then all of a layer move at once (LaneStore::hold_moves()).
+    static std::vector<std::unique_ptr<LaneStore::HeldMoves>> hold_moves(std::span<RaggedCache * const> caches) noexcept;
     // Adds entries with these positions behind each lane of (seq, layer). REQUIRES: reserve() of as many; positions ascend.
     void append(int seq, int layer, std::span<const int32_t> positions);
     // The newest n entries leave every lane of (seq, layer). Their rows stay where they are, behind the lanes' ends, until
@@ -248,7 +257,7 @@ public:
     size_t needed_bytes(Layers which = Layers::kAll) const;
     size_t allocated_bytes(
         Layers which = Layers::kAll) const;  // own memory that holds entries, or did since the last compaction
-    size_t allocated_bytes(int layer) const { return store(layer).allocated_bytes(); }
+    size_t allocated_bytes(int layer) const { return unsettled(layer).allocated_bytes(); }
     size_t shared_bytes() const;  // a base's that is read and not yet copied
     size_t peak_bytes() const { return peak_bytes_; }
     size_t bookkeeping_bytes() const;                             // positions and counters of lanes
@@ -266,6 +275,7 @@ private:
         std::unique_ptr<LaneStore> store;
         int64_t n_entries = 0;
         size_t most_bytes = 0;  // that the store had allocated since the last count_peak()
+        uint64_t n_moves = 0;   // of the store, as far as its most is booked
         bool to_compact = false;
     };
 
@@ -276,6 +286,9 @@ private:
     void each_lane(const RestingLanes & entries, const Visit & visit) const;
     void read_capacity() noexcept;
     static uint64_t next_storage_id() noexcept;
+    void book_move(int layer, size_t bytes_before) noexcept;
+    static std::vector<LaneStore::RoomFor> room_for(std::span<RaggedCache * const> caches, int layer, int64_t n);
+    static Result<bool> make_room_together(std::span<RaggedCache * const> caches, int layer, int64_t n);
     Status make_own_room(int layer, std::span<const int64_t> lengths);
     Result<std::unique_ptr<LaneStore>> make_store(int layer, int64_t capacity, LaneStore::Use use,
                                                   std::shared_ptr<PageFile> & file) const;
@@ -285,7 +298,13 @@ private:
     bool is_of(int layer, Layers which) const {
         return which == Layers::kAll || layout_.governs(layer) == (which == Layers::kGoverned);
     }
-    LaneStore & store(int layer) const { return *layers_[static_cast<size_t>(layer)].store; }
+    // What a compaction that waits is to do is done first.
+    LaneStore & store(int layer) const {
+        LaneStore & of = unsettled(layer);
+        if (of.waits_to_move()) { of.settle(); }
+        return of;
+    }
+    LaneStore & unsettled(int layer) const { return *layers_[static_cast<size_t>(layer)].store; }
     // A sequence's lane among all of a layer.
     int in_layer(int seq, int kv_head) const { return seq * layout_.shape.n_kv_heads + kv_head; }
     std::vector<int32_t> & positions_of(int lane) { return positions_[static_cast<size_t>(lane)]; }

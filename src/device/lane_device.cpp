@@ -64,10 +64,10 @@ ggml_backend_buffer_t LaneDevice::allocate(ggml_context * tensors) {
 }
 
 Status LaneDevice::copy_rows(std::span<const Copy> copies, std::span<const int32_t> indices) {
-    if (indices.empty()) { return {}; }
+    if (indices.empty() || copies.empty()) { return {}; }
     forget_sent_graphs();  // this one takes the place of the last that was sent
-    const size_t n_slices = (indices.size() + kRowsAtOnce - 1) / kRowsAtOnce;
-    const size_t n_tensors = n_slices * (1 + 2 * copies.size()) + copies.size();
+    size_t n_tensors = 0;
+    for (const Copy & one : copies) { n_tensors += 1 + 2 * ((one.n + kRowsAtOnce - 1) / kRowsAtOnce); }
     const std::unique_ptr<ggml_context, FreeContext> of_indices(ggml_init({ggml_tensor_overhead(), nullptr, true}));
     const std::unique_ptr<ggml_context, FreeContext> context(
         ggml_init({n_tensors * ggml_tensor_overhead() + ggml_graph_overhead_custom(n_tensors, false), nullptr, true}));
@@ -89,8 +89,8 @@ Status LaneDevice::copy_rows(std::span<const Copy> copies, std::span<const int32
         const auto width = static_cast<int64_t>(row / sizeof(int32_t));
         ggml_tensor * from = place(one.from->buffer, ggml_new_tensor_2d(context.get(), GGML_TYPE_I32, width, one.from->ne[1]),
                                    byte_at(one.from, 0));
-        for (size_t first = 0; first < indices.size(); first += kRowsAtOnce) {
-            const size_t n = std::min(kRowsAtOnce, indices.size() - first);
+        for (size_t first = one.first; first < one.first + one.n; first += kRowsAtOnce) {
+            const size_t n = std::min(kRowsAtOnce, one.first + one.n - first);
             ggml_tensor * slice = place(buffer.get(), ggml_new_tensor_1d(context.get(), GGML_TYPE_I32, static_cast<int64_t>(n)),
                                         byte_at(all, first * sizeof(int32_t)));
             ggml_tensor * rows = place(one.to->buffer, ggml_get_rows(context.get(), from, slice), byte_at(one.to, first * row));

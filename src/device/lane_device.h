@@ -1,5 +1,5 @@
 // lane_device.h - memory of a device for rows of keys and values, and the one thing that is done to rows there: some of them,
-// in a given order, become the rows of other tensors. Stage: device.
+// in a given order, become rows of other tensors. Stage: device.
 //
 // Rows are copied by the device itself (ggml's get_rows over their bytes as I32), bit for bit; nothing crosses but the indices.
 // Whatever has this ggml back end serves; the CPU's, too.
@@ -36,11 +36,14 @@ public:
     // One buffer for all tensors of a context; null: there is no memory for it. REQUIRES: inside on_devices().
     virtual ggml_backend_buffer_t allocate(ggml_context * tensors);
 
-    // Row i of `to` becomes row indices[i] of `from`; two tensors at a time, of K and of V. Their rows are whole numbers of
-    // four bytes. REQUIRES: inside on_devices(); different memory. Errors: kOutOfMemory. Cost: reads and writes the rows once.
+    // Rows [first, first + n) of `to`: row i becomes row indices[i] of `from`. Their rows are whole numbers of four bytes.
+    // indices: for every row of the largest `to`. REQUIRES: inside on_devices(); different memory. Errors: kOutOfMemory. Cost:
+    // reads and writes the rows once, in one graph.
     struct Copy {
         const ggml_tensor * from;
         ggml_tensor * to;
+        size_t first;
+        size_t n;
     };
     Status copy_rows(std::span<const Copy> copies, std::span<const int32_t> indices);
 

@@ -73,10 +73,11 @@ int64_t longest_piece(const RunPlan & plan) {
 }
 
 size_t most_bytes(const CacheLayout & layout, int64_t n_entries) {
-    if (layout.any_on_device()) {  // rounded up to steps, and one layer twice
+    if (layout.any_on_device()) {  // rounded up to steps, some of them ahead of the entries, and one layer twice
         const int64_t n_lanes = layout.shape.n_lanes() + layout.shape.n_kv_heads;
         const int64_t twice = n_entries / layout.shape.n_layers;
-        return static_cast<size_t>(n_entries + twice + n_lanes * BucketLanes::kStep) * layout.entry_bytes();
+        return static_cast<size_t>(n_entries + twice + n_lanes * (BucketLanes::kStep + BucketLanes::kAhead)) *
+               layout.entry_bytes();
     }
     return static_cast<size_t>(n_entries) * layout.entry_bytes() +
            static_cast<size_t>(layout.shape.n_lanes()) * 2 * page_size_bytes();

@@ -78,11 +78,17 @@ protected:
                 ggml_backend_tensor_set(cache_->v(0), row(values_, lane, i), at, kDim * sizeof(float));
             }
         }
+        const LanePart part{.cache = cache_.get(), .n = n};
+        return attend_of(std::span(&part, 1), queries_, n);
+    }
+
+    // By the newest queries of these parts, n in all.
+    std::vector<float> attend_of(std::span<const LanePart> parts, const std::vector<float> & queries, int64_t n) {
         GraphBuild * build = *runner_->begin(512);
-        ggml_tensor * q = build->input(GGML_TYPE_F32, kDim * kHeads, n, static_cast<const float *>(queries_.data()));
+        ggml_tensor * q = build->input(GGML_TYPE_F32, kDim * kHeads, n, queries.data());
         q = ggml_reshape_3d(build->ctx(), q, kDim, kHeads, n);
         std::vector<float> out(static_cast<size_t>(n * kHeads * kDim));
-        build->output(attend_in_buckets(*build, *cache_, 0, q), out.data());
+        build->output(attend_in_buckets(*build, parts, 0, q), out.data());
         forms_.clear();
         seen_.clear();
         std::set<const ggml_tensor *> inputs;
@@ -96,7 +102,7 @@ protected:
             seen_.push_back(node->src[1]->ne[1]);
             EXPECT_EQ(node->src[2]->ne[1], seen_.back());
             EXPECT_EQ(node->src[3]->ne[0], seen_.back());
-            EXPECT_EQ(node->src[3]->ne[1], n);
+            EXPECT_EQ(node->src[3]->ne[1], n / std::ssize(parts));
         }
         n_sent_ = 0;
         for (const ggml_tensor * input : inputs) { n_sent_ += ggml_nbytes(input); }
@@ -164,6 +170,45 @@ TEST_F(BucketAttention, LanesOfOneLengthAreHeadsUnderOneMaskAndOthersHaveTheirs)
             const std::vector<float> got = attend(c.lengths, n);
             EXPECT_EQ(forms_, c.forms);
             expect_plain(c.lengths, n, got);
+        }
+    }
+}
+
+// A token of each of several sequences, whose lanes lie together: those of one room are one attention, and what comes out is
+// what each has alone.
+TEST_F(BucketAttention, LanesOfSeveralSequencesAreOneAttentionForEachRoom) {
+    struct Case {
+        std::vector<std::vector<int>> lengths;  // [sequence][lane]
+        std::vector<Form> forms;
+    };
+    const std::vector<Case> cases = {{{{300, 300, 300, 300}, {310, 310, 310, 310}, {299, 299, 299, 299}}, {{4, 3, 3}}},
+                                     {{{300, 301, 302, 303}, {310, 311, 312, 313}}, {{1, 8, 8}}},
+                                     {{{300, 200, 302, 100}, {310, 311, 312, 90}, {220, 470, 30, 400}}, {{1, 5, 5}, {1, 7, 7}}},
+                                     {{{300, 300, 300, 300}, {310, 311, 312, 313}}, {{1, 4, 4}, {4, 1, 1}}},
+                                     {{{600, 600, 600, 600}, {200, 200, 200, 200}, {600, 600, 600, 600}, {300, 301, 302, 303}},
+                                      {{4, 1, 1}, {1, 4, 4}, {4, 2, 2}}}};
+    for (const Case & c : cases) {
+        SCOPED_TRACE(::testing::PrintToString(c.lengths));
+        std::vector<std::unique_ptr<RaggedCache>> caches;
+        std::vector<std::vector<float>> alone;
+        for (const auto & lengths : c.lengths) {
+            alone.push_back(attend(lengths, 1));
+            caches.push_back(std::move(cache_));
+        }
+        std::vector<RaggedCache *> together;
+        std::vector<LanePart> parts;
+        for (const auto & cache : caches) {
+            together.push_back(cache.get());
+            parts.push_back({.cache = cache.get(), .first_row = static_cast<int>(parts.size()), .n = 1});
+        }
+        ASSERT_TRUE(RaggedCache::reserve_together(together, 0).value());
+        const auto n = static_cast<int64_t>(parts.size());
+        std::vector<float> of_all;  // the same query of each
+        for (int64_t i = 0; i < n; ++i) { of_all.insert(of_all.end(), queries_.begin(), queries_.begin() + kHeads * kDim); }
+        const std::vector<float> got = attend_of(parts, of_all, n);
+        EXPECT_EQ(forms_, c.forms);
+        for (size_t i = 0; i < got.size(); ++i) {
+            ASSERT_NEAR(got[i], alone[i / (kHeads * kDim)][i % (kHeads * kDim)], 1e-6) << i;
         }
     }
 }

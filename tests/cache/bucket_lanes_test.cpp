@@ -1,13 +1,16 @@
 // bucket_lanes_test.cpp - lanes in a device's memory against the same lanes in pages, over the CPU's back end.
 #include "cache/bucket_lanes.h"
 
+#include <ggml-backend.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
 #include <iostream>
+#include <limits>
 #include <numeric>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "cache/ragged_cache.h"
@@ -25,11 +28,14 @@ public:
         return backend.ok() ? std::shared_ptr<ScarceDevice>(new ScarceDevice(OwnedBackend(*backend))) : nullptr;
     }
     ggml_backend_buffer_t allocate(ggml_context * tensors) override {
-        ++n_allocated;
-        return is_full ? nullptr : LaneDevice::allocate(tensors);
+        size_t n_bytes = 0;
+        for (ggml_tensor * one = ggml_get_first_tensor(tensors); one != nullptr; one = ggml_get_next_tensor(tensors, one)) {
+            n_bytes += ggml_nbytes(one);
+        }
+        return is_full || n_bytes > most_at_once ? nullptr : LaneDevice::allocate(tensors);
     }
     bool is_full = false;
-    int n_allocated = 0;
+    size_t most_at_once = std::numeric_limits<size_t>::max();
 
 private:
     explicit ScarceDevice(OwnedBackend backend) : LaneDevice(cpu_device(), "scarce", std::move(backend)) {}
@@ -60,11 +66,15 @@ protected:
         return cache.ok() ? std::move(*cache) : nullptr;
     }
 
-    // Entries whose rows tell (layer, head, position).
-    static Status append(RaggedCache & cache, int layer, int32_t first, int n) {
+    static Status append(RaggedCache & cache, int layer, int32_t first, int n, int sequence = 0) {
+        PITH_RETURN_IF_ERROR(cache.reserve(0, layer, n));
+        add(cache, layer, first, n, sequence);
+        return {};
+    }
+    // Entries whose rows tell (sequence, layer, head, position).
+    static void add(RaggedCache & cache, int layer, int32_t first, int n, int sequence) {
         std::vector<int32_t> positions(static_cast<size_t>(n));
         std::iota(positions.begin(), positions.end(), first);
-        PITH_RETURN_IF_ERROR(cache.reserve(0, layer, n));
         cache.append(0, layer, positions);
         for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
             const int length = cache.length(cache.lane(0, layer, h));
@@ -72,8 +82,9 @@ protected:
                 for (ggml_tensor * flat : {cache.k(layer), cache.v(layer)}) {
                     Bytes row(flat->nb[1]);
                     for (size_t i = 0; i < row.size(); ++i) {
-                        row[i] = static_cast<uint8_t>(static_cast<size_t>(layer * 31 + h * 7 + (first + t) * 13) + i * 3 +
-                                                      (flat == cache.k(layer) ? 0 : 101));
+                        row[i] =
+                            static_cast<uint8_t>(static_cast<size_t>(sequence * 59 + layer * 31 + h * 7 + (first + t) * 13) +
+                                                 i * 3 + (flat == cache.k(layer) ? 0 : 101));
                     }
                     auto * to = static_cast<uint8_t *>(flat->data) +
                                 static_cast<size_t>(cache.cell(0, layer, h, length - n + t)) * flat->nb[1];
@@ -81,7 +92,6 @@ protected:
                 }
             }
         }
-        return {};
     }
 
     // Positions and rows, lane by lane.
@@ -284,6 +294,277 @@ TEST_F(BucketLanesTest, AForkIsACopy) {
     (*fork)->compact(0, 0, some_of(**fork, 0));
     ASSERT_TRUE(append(**fork, 0, 300, 5).ok());
     EXPECT_EQ(held(*base), before);
+}
+
+// Sequences whose lanes come to lie together, each beside the same in pages.
+class TogetherTest : public BucketLanesTest {
+protected:
+    static constexpr int kLayers = 2;
+
+    struct Pair {
+        std::unique_ptr<RaggedCache> pages, buckets;
+        int32_t next = 0;  // position
+        int sequence = 0;
+    };
+    Pair & begin(int n) {
+        Pair & pair = pairs_.emplace_back(make(false), make(true), 0, n_sequences_++);
+        lengthen(pair, n);
+        return pair;
+    }
+    // false: there was no memory.
+    bool lengthen(Pair & pair, int n) {
+        for (int l = 0; l < kLayers; ++l) {
+            const Status status = pair.buckets->reserve(0, l, n);
+            if (!status.ok()) {
+                EXPECT_EQ(status.code(), ErrorCode::kOutOfMemory) << status.message();
+                return false;
+            }
+        }
+        put(pair, n);
+        return true;
+    }
+    void put(Pair & pair, int n) {
+        for (int l = 0; l < kLayers; ++l) {
+            EXPECT_TRUE(append(*pair.pages, l, pair.next, n, pair.sequence).ok());
+            add(*pair.buckets, l, pair.next, n, pair.sequence);
+        }
+        pair.next += n;
+    }
+    // A token of each; whether all layers of all lie together now.
+    bool step_together() {
+        const auto together = reserve_together(1);
+        if (!together.ok()) {
+            EXPECT_EQ(together.status().code(), ErrorCode::kOutOfMemory) << together.status().message();
+            return false;
+        }
+        for (Pair & pair : pairs_) { put(pair, 1); }
+        return *together;
+    }
+    Result<bool> reserve_together(int n) {
+        std::vector<RaggedCache *> caches;
+        for (const Pair & pair : pairs_) { caches.push_back(pair.buckets.get()); }
+        return RaggedCache::reserve_together(caches, n);
+    }
+    auto hold_moves() {
+        std::vector<RaggedCache *> caches;
+        for (const Pair & pair : pairs_) { caches.push_back(pair.buckets.get()); }
+        return RaggedCache::hold_moves(caches);
+    }
+    void evict(Pair & pair, int layer) {
+        const Ragged<int32_t> keep = some_of(*pair.pages, layer);
+        EXPECT_EQ(pair.buckets->compact(0, layer, keep), pair.pages->compact(0, layer, keep));
+    }
+
+    // Each holds what it should, and what all of them count is what there is.
+    void expect_all_as_in_pages() {
+        size_t counted = 0;
+        std::set<ggml_backend_buffer_t> buffers;
+        for (const Pair & pair : pairs_) { EXPECT_EQ(held(*pair.buckets), held(*pair.pages)) << "sequence " << pair.sequence; }
+        for (const Pair & pair : pairs_) {  // who looks may have moved all of them
+            counted += pair.buckets->allocated_bytes();
+            for (int l = 0; l < kLayers; ++l) {
+                if (pair.buckets->k(l) != nullptr) { buffers.insert(pair.buckets->k(l)->buffer); }
+            }
+        }
+        size_t there = 0;
+        for (ggml_backend_buffer_t buffer : buffers) { there += ggml_backend_buffer_get_size(buffer); }
+        EXPECT_EQ(counted, there);
+    }
+    // What lanes' rooms come to, without gaps.
+    static size_t room_bytes(const RaggedCache & cache) {
+        int64_t cells = 0;
+        for (int l = 0; l < kLayers; ++l) {
+            for (const LaneBucket & bucket : cache.buckets(l)) { cells += bucket.room * std::ssize(bucket.lanes); }
+        }
+        return static_cast<size_t>(cells) * cache.layout().entry_bytes();
+    }
+
+    std::vector<Pair> pairs_;
+    int n_sequences_ = 0;
+};
+
+TEST_F(TogetherTest, LanesOfOneRoomLieSideBySideWhoeverTheirSequenceIs) {
+    for (const int n : {200, 300, 210, 220}) { begin(n); }
+    EXPECT_TRUE(step_together());
+    for (int l = 0; l < kLayers; ++l) {
+        std::vector<int64_t> first_cells;
+        for (const Pair & pair : pairs_) {
+            EXPECT_EQ(pair.buckets->k(l), pairs_[0].buckets->k(l));
+            EXPECT_EQ(pair.buckets->v(l), pairs_[0].buckets->v(l));
+            ASSERT_EQ(pair.buckets->buckets(l).size(), 1U);
+            first_cells.push_back(pair.buckets->buckets(l)[0].first_cell);
+        }
+        EXPECT_EQ(first_cells, (std::vector<int64_t>{0, 9 * 256, 3 * 256, 6 * 256}));
+    }
+    expect_all_as_in_pages();
+    const uint64_t n_moves = pairs_[0].buckets->n_moves();
+    EXPECT_TRUE(step_together());
+    EXPECT_EQ(pairs_[0].buckets->n_moves(), n_moves);
+    EXPECT_TRUE(lengthen(pairs_[2], 300));  // and all move
+    EXPECT_GT(pairs_[0].buckets->n_moves(), n_moves);
+    expect_all_as_in_pages();
+}
+
+TEST_F(TogetherTest, TheyHoldWhatPagesHoldWhateverIsDoneAndFails) {
+    for (const int n : {200, 250, 300}) { begin(n); }
+    int n_together = 0;
+    int n_failed = 0;
+    for (int step = 0; step < 600; ++step) {
+        SCOPED_TRACE(step);
+        const auto which = random_() % pairs_.size();
+        Pair & one = pairs_[which];
+        device_->is_full = random_() % 4 == 0;
+        device_->most_at_once = random_() % 3 == 0 ? room_bytes(*one.buckets) : std::numeric_limits<size_t>::max();
+        auto held = random_() % 2 == 0 ? hold_moves() : decltype(hold_moves())();
+        switch (random_() % 9) {
+            case 0:
+            case 1:
+            case 2:
+                n_together += step_together() ? 1 : 0;
+                break;
+            case 3:
+                n_failed += lengthen(one, 1 + static_cast<int>(random_() % 300)) ? 0 : 1;
+                break;
+            case 4:
+            case 5:
+                evict(one, static_cast<int>(random_() % kLayers));
+                break;
+            case 6: {  // goes, and another comes; or becomes a base, and its fork goes on
+                if (random_() % 2 == 0) {
+                    ASSERT_TRUE(one.buckets->freeze(8).ok());
+                    auto fork = one.buckets->fork();
+                    one.buckets->thaw();
+                    if (fork.ok()) { one.buckets = std::move(*fork); }
+                    break;
+                }
+                pairs_.erase(pairs_.begin() + static_cast<std::ptrdiff_t>(which));
+                device_->is_full = false;
+                device_->most_at_once = std::numeric_limits<size_t>::max();
+                begin(1 + static_cast<int>(random_() % 600));
+                break;
+            }
+            case 7:  // several at once
+                for (Pair & pair : pairs_) {
+                    for (int l = 0; l < kLayers && random_() % 3 != 0; ++l) { evict(pair, l); }
+                }
+                break;
+            default: {
+                const int32_t end = one.next - static_cast<int32_t>(random_() % 20);
+                for (RaggedCache * cache : {one.pages.get(), one.buckets.get()}) {
+                    for (int l = 0; l < kLayers; ++l) { cache->truncate_to_positions(0, l, end); }
+                }
+            }
+        }
+        if (random_() % 4 != 0) { held.clear(); }  // or who looks finds what waited done
+        expect_all_as_in_pages();
+        if (HasFailure()) { return; }
+    }
+    std::cout << n_together << " steps together, " << n_failed << " that found no memory\n";
+    EXPECT_GT(n_together, 20);
+    EXPECT_GT(n_failed, 5);
+}
+
+// With room for the tokens that come next.
+TEST_F(TogetherTest, WhatIsEvictedAndGoesAtOnceMovesOnce) {
+    for (int i = 0; i < 4; ++i) { begin(700); }
+    ASSERT_TRUE(step_together());
+    const uint64_t n_moves = pairs_[0].buckets->n_moves();
+    auto held = hold_moves();
+    for (Pair & pair : pairs_) {
+        for (int l = 0; l < kLayers; ++l) { evict(pair, l); }
+    }
+    pairs_.pop_back();
+    const size_t bytes = pairs_[0].buckets->allocated_bytes();
+    for (const Pair & pair : pairs_) { EXPECT_EQ(pair.buckets->n_moves(), n_moves); }
+    held.clear();
+    for (const Pair & pair : pairs_) { EXPECT_EQ(pair.buckets->n_moves(), n_moves + kLayers); }
+    EXPECT_LT(pairs_[0].buckets->allocated_bytes(), bytes);
+    expect_all_as_in_pages();
+    for (int i = 0; i < BucketLanes::kAhead; ++i) { EXPECT_TRUE(step_together()); }
+    for (const Pair & pair : pairs_) { EXPECT_EQ(pair.buckets->n_moves(), n_moves + kLayers); }
+    expect_all_as_in_pages();
+}
+
+TEST_F(TogetherTest, WhoLooksWhileMovesAreHeldBackSeesThemDone) {
+    for (int i = 0; i < 3; ++i) { begin(700); }
+    ASSERT_TRUE(step_together());
+    auto held = hold_moves();
+    evict(pairs_[0], 0);
+    evict(pairs_[1], 0);
+    expect_all_as_in_pages();
+    const uint64_t n_moves = pairs_[0].buckets->n_moves();
+    evict(pairs_[0], 0);  // where they lie now, it waits, too
+    EXPECT_EQ(pairs_[0].buckets->n_moves(), n_moves);
+    lengthen(pairs_[0], 10);
+    expect_all_as_in_pages();
+    held.clear();
+    expect_all_as_in_pages();
+}
+
+TEST_F(TogetherTest, WhatWaitedIsCompactedInPlaceWhereThereIsNoMemory) {
+    for (int i = 0; i < 3; ++i) { begin(700); }
+    ASSERT_TRUE(step_together());
+    auto held = hold_moves();
+    for (Pair & pair : pairs_) {
+        for (int l = 0; l < kLayers; ++l) { evict(pair, l); }
+    }
+    device_->is_full = true;
+    held.clear();
+    expect_all_as_in_pages();
+    device_->is_full = false;
+    evict(pairs_[0], 0);  // and now it goes back
+    expect_all_as_in_pages();
+}
+
+TEST_F(TogetherTest, WhereThereIsNoMemoryForAllEachStaysWhereItIs) {
+    for (const int n : {200, 250, 300}) { begin(n); }
+    std::vector<uint64_t> storages;
+    for (const Pair & pair : pairs_) { storages.push_back(pair.buckets->storage_id()); }
+    device_->is_full = true;
+    const auto together = reserve_together(1);
+    ASSERT_TRUE(together.ok()) << together.status().message();
+    EXPECT_FALSE(*together);
+    EXPECT_EQ(reserve_together(300).status().code(), ErrorCode::kOutOfMemory);
+    for (size_t i = 0; i < pairs_.size(); ++i) { EXPECT_EQ(pairs_[i].buckets->storage_id(), storages[i]); }
+    expect_all_as_in_pages();
+}
+
+// A gap stays in its place until there is memory again, and somebody counts it.
+TEST_F(TogetherTest, WhoFindsNoMemoryForAllGrowsAlone) {
+    for (int i = 0; i < 3; ++i) { begin(200); }
+    ASSERT_TRUE(step_together());
+    device_->most_at_once = 2 * room_bytes(*pairs_[1].buckets) / kLayers;
+    ASSERT_TRUE(lengthen(pairs_[1], 100));  // the others would fit, but not all
+    expect_all_as_in_pages();
+    EXPECT_NE(pairs_[1].buckets->k(0), pairs_[0].buckets->k(0));
+    EXPECT_EQ(pairs_[2].buckets->k(0), pairs_[0].buckets->k(0));
+    for (const Pair & pair : pairs_) { EXPECT_EQ(pair.buckets->allocated_bytes(), room_bytes(*pair.buckets)); }
+
+    device_->is_full = true;
+    const size_t both = 2 * room_bytes(*pairs_[0].buckets);
+    pairs_.pop_back();
+    EXPECT_EQ(pairs_[0].buckets->allocated_bytes(), both);
+    expect_all_as_in_pages();
+    device_->is_full = false;
+    device_->most_at_once = std::numeric_limits<size_t>::max();
+    begin(100);
+    EXPECT_TRUE(step_together());
+    for (const Pair & pair : pairs_) { EXPECT_EQ(pair.buckets->allocated_bytes(), room_bytes(*pair.buckets)); }
+    expect_all_as_in_pages();
+}
+
+TEST_F(TogetherTest, ThePeakOfEachIsALayerMore) {
+    for (int i = 0; i < 3; ++i) { begin(700); }
+    ASSERT_TRUE(step_together());
+    const size_t whole = room_bytes(*pairs_[0].buckets);
+    for (Pair & pair : pairs_) {
+        for (int l = 0; l < kLayers; ++l) { evict(pair, l); }
+    }
+    for (const Pair & pair : pairs_) {
+        EXPECT_GT(pair.buckets->peak_bytes(), whole);
+        EXPECT_LE(pair.buckets->peak_bytes(), whole / kLayers * (kLayers + 1));
+    }
+    expect_all_as_in_pages();
 }
 
 TEST_F(BucketLanesTest, RowsThatAreNotWholeWordsAreRefused) {

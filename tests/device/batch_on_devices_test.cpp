@@ -92,6 +92,62 @@ std::vector<Said> say(const Model & model, bool cancelled) {
     return said;
 }
 
+// Of requests i of some: as their lanes outgrow their rooms, and are evicted, all that lie beside them move.
+std::vector<Said> say_at_once(const Model & model, const std::vector<size_t> & some) {
+    const std::vector<std::string> policies = {"full", "snapkv:window=8+ada", "full", "streaming", "snapkv:window=8"};
+    EngineOptions options;
+    options.grid = 0;
+    options.n_threads = 1;
+    options.type_k = options.type_v = KvType::kF32;
+    auto engine = model.engine(options);
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    std::vector<Said> said(some.size());
+    std::vector<int64_t> ids(some.size());
+    for (size_t i = 0; i < some.size(); ++i) {
+        Request request;
+        request.tokens = random_tokens(210 + 20 * static_cast<int>(some[i]), 384, static_cast<unsigned>(some[i]));
+        request.options.policy = policies[some[i]];
+        if (request.options.policy != "full") { request.options.budget = 250; }
+        request.options.evict_every = 8;
+        request.max_tokens = 40 + 10 * static_cast<int>(some[i]);
+        request.choose = [&, i](std::span<const float> logits) -> Result<int32_t> {
+            said[i].lanes.clear();
+            for (int lane = 0; lane < 6; ++lane) {
+                const auto positions = engine->lane_positions(ids[i], lane / 2, lane % 2);
+                said[i].lanes.emplace_back(positions.begin(), positions.end());
+            }
+            said[i].tokens.push_back(likeliest_token(logits));
+            return said[i].tokens.back();
+        };
+        const auto id = engine->submit(request);
+        EXPECT_TRUE(id.ok()) << id.status().message();
+        ids[i] = id.ok() ? *id : 0;
+    }
+    for (bool more = true; more;) {
+        const auto stepped = engine->step();
+        EXPECT_TRUE(stepped.ok()) << stepped.status().message();
+        more = stepped.ok() && *stepped;
+    }
+    for (const int64_t id : ids) { EXPECT_EQ(engine->state(id), RequestState::kDone) << engine->status(id).message(); }
+    return said;
+}
+
+TEST(BatchOnDevices, SequencesWhoseLanesLieTogetherSayWhatEachSaysAlone) {
+    if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+    const std::string path = testing::scratch_file("batch-on-devices.gguf");
+    ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
+    const auto model = testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const std::vector<Said> together = say_at_once(*model, {0, 1, 2, 3, 4});
+    for (size_t i = 0; i < together.size(); ++i) {
+        SCOPED_TRACE(i);
+        const Said alone = say_at_once(*model, {i}).front();
+        EXPECT_EQ(together[i].tokens, alone.tokens);
+        EXPECT_EQ(together[i].lanes, alone.lanes);
+        EXPECT_GT(together[i].tokens.size(), 30U);
+    }
+}
+
 TEST(BatchOnDevices, ACancelledPassOverUnlikePoliciesIsTakenBackWhole) {
     if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
     const std::string path = testing::scratch_file("batch-on-devices.gguf");

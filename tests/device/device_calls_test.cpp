@@ -34,7 +34,8 @@ struct PerLayer {
         GgmlCalls all;
         for (const auto count :
              {&GgmlCalls::graphs, &GgmlCalls::splits, &GgmlCalls::copies, &GgmlCalls::uploads, &GgmlCalls::downloads,
-              &GgmlCalls::synchronisations, &GgmlCalls::allocations, &GgmlCalls::bytes_up, &GgmlCalls::bytes_down}) {
+              &GgmlCalls::synchronisations, &GgmlCalls::allocations, &GgmlCalls::bytes_up, &GgmlCalls::bytes_down,
+              &GgmlCalls::operations, &GgmlCalls::attentions, &GgmlCalls::row_writes}) {
             all.*count = of(count, n_layers);
         }
         return all;
@@ -68,7 +69,8 @@ protected:
     }
 };
 
-// Of a token of each of n_sequences, once the graph stands, with ragged lanes that all fit their rooms.
+// Of a token of each of n_sequences, once the graph stands, with ragged lanes that all fit their rooms, of which none is
+// evicted and none goes.
 GgmlCalls of_token(const Model & model, int n_sequences, const std::string & policy) {
     constexpr int kTokens = 4;
     EngineOptions options;
@@ -82,8 +84,8 @@ GgmlCalls of_token(const Model & model, int n_sequences, const std::string & pol
         request.tokens = random_tokens(100, model.info().n_vocab, static_cast<unsigned>(i));
         request.options.policy = policy;
         if (policy != "full") { request.options.budget = 40; }
-        request.options.evict_every = 64;
-        request.max_tokens = 24;
+        request.options.evict_every = 256;
+        request.max_tokens = 120;
         const auto id = engine->submit(request);
         EXPECT_TRUE(id.ok()) << id.status().message();
         if (id.ok()) { ids.push_back(*id); }
@@ -97,6 +99,7 @@ GgmlCalls of_token(const Model & model, int n_sequences, const std::string & pol
         const bool all_answer = std::ranges::all_of(ids, [&](int64_t id) { return n_answered(id) >= 3; });
         if (all_answer && ++n_steps == 0) { before = ggml_calls(); }
     }
+    for (const int64_t id : ids) { EXPECT_EQ(engine->state(id), RequestState::kAnswering); }
     return (ggml_calls() - before) / kTokens;
 }
 
@@ -134,10 +137,17 @@ TEST_F(DeviceCalls, OfATokenCanOnlyFall) {
         int n_sequences;
         std::string policy;
     };
-    for (const Case & one : {Case{1, "full"}, Case{1, "snapkv:window=8+ada"}, Case{4, "full"}, Case{16, "full"}}) {
+    const std::string ragged = "snapkv:window=8+ada";
+    for (const Case & one : {Case{1, "full"}, Case{1, ragged}, Case{4, "full"}, Case{16, "full"}, Case{16, ragged}}) {
         SCOPED_TRACE(one.policy + ", sequences: " + std::to_string(one.n_sequences));
         const PerLayer calls = per_layer([&](const Model & model) { return of_token(model, one.n_sequences, one.policy); });
         expect_at_most({1, 2, 1, 0}, calls.at(kLayersOfAModel));
+        // However many sequences there are, keys and values are written once for all of a layer.
+        EXPECT_EQ(calls.at(kLayersOfAModel).row_writes, 2 * kLayersOfAModel);
+        // Attended to, too, where all have the same room, but for lanes of a sequence that are as long as each other beside
+        // some that are not: they are heads under one mask.
+        EXPECT_LE(calls.at(kLayersOfAModel).attentions, (one.policy == "full" ? 1 : 4) * kLayersOfAModel);
+        if (one.policy == "full") { EXPECT_LE(calls.at(kLayersOfAModel).operations, 675); }
     }
 }
 

@@ -10,15 +10,18 @@
 #include <iterator>
 #include <utility>
 
+#include "device/device_work.h"
+
 namespace {
 
 using pith::testing::GgmlCalls;
 
-constexpr int64_t GgmlCalls::*kCounts[] = {&GgmlCalls::graphs,      &GgmlCalls::splits,    &GgmlCalls::copies,
-                                           &GgmlCalls::uploads,     &GgmlCalls::downloads, &GgmlCalls::synchronisations,
-                                           &GgmlCalls::allocations, &GgmlCalls::bytes_up,  &GgmlCalls::bytes_down};
-constexpr const char * kNames[] = {"graphs",           "splits",      "copies",   "uploads",   "downloads",
-                                   "synchronisations", "allocations", "bytes up", "bytes down"};
+constexpr int64_t GgmlCalls::*kCounts[] = {&GgmlCalls::graphs,      &GgmlCalls::splits,     &GgmlCalls::copies,
+                                           &GgmlCalls::uploads,     &GgmlCalls::downloads,  &GgmlCalls::synchronisations,
+                                           &GgmlCalls::allocations, &GgmlCalls::bytes_up,   &GgmlCalls::bytes_down,
+                                           &GgmlCalls::operations,  &GgmlCalls::attentions, &GgmlCalls::row_writes};
+constexpr const char * kNames[] = {"graphs",      "splits",   "copies",     "uploads",    "downloads",  "synchronisations",
+                                   "allocations", "bytes up", "bytes down", "operations", "attentions", "row writes"};
 static_assert(std::size(kCounts) == std::size(kNames));
 
 std::atomic<int> allocations_until_failure{-1};
@@ -35,6 +38,18 @@ struct Inside {
 void add(int64_t GgmlCalls::*count, int64_t n = 1) {
     for (size_t i = 0; i < std::size(kCounts); ++i) {
         if (kCounts[i] == count) { counted[i] += n; }
+    }
+}
+
+void add_graph(ggml_cgraph * graph, int64_t n_splits) {
+    add(&GgmlCalls::graphs);
+    add(&GgmlCalls::splits, n_splits);
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        const ggml_tensor * node = ggml_graph_node(graph, i);
+        if (pith::is_only_a_view(node)) { continue; }
+        add(&GgmlCalls::operations);
+        if (node->op == GGML_OP_FLASH_ATTN_EXT) { add(&GgmlCalls::attentions); }
+        if (node->op == GGML_OP_SET_ROWS) { add(&GgmlCalls::row_writes); }
     }
 }
 
@@ -74,8 +89,7 @@ extern "C" {
 
 ggml_status ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, ggml_cgraph * graph) {
     static auto * const next = PITH_NEXT(ggml_backend_sched_graph_compute);
-    add(&GgmlCalls::graphs);
-    add(&GgmlCalls::splits, ggml_backend_sched_get_n_splits(sched));
+    add_graph(graph, ggml_backend_sched_get_n_splits(sched));
     in_schedule = true;
     const ggml_status status = next(sched, graph);
     in_schedule = false;
@@ -86,10 +100,7 @@ ggml_status ggml_backend_sched_graph_compute(ggml_backend_sched_t sched, ggml_cg
 ggml_status ggml_backend_graph_compute_async(ggml_backend_t backend, ggml_cgraph * graph) {
     static auto * const next = PITH_NEXT(ggml_backend_graph_compute_async);
     const bool is_there = ggml_backend_dev_type(ggml_backend_get_device(backend)) != GGML_BACKEND_DEVICE_TYPE_CPU;
-    if (!in_schedule && is_there) {
-        add(&GgmlCalls::graphs);
-        add(&GgmlCalls::splits);
-    }
+    if (!in_schedule && is_there) { add_graph(graph, 1); }
     return next(backend, graph);
 }
 

@@ -17,6 +17,9 @@ struct GgmlCalls {
     int64_t allocations = 0;       // buffers of devices
     int64_t bytes_up = 0;          // of uploads and of copies to devices
     int64_t bytes_down = 0;        // of downloads and of copies from devices
+    int64_t operations = 0;        // of graphs: what a GPU is told to start; views compute nothing, and do not count
+    int64_t attentions = 0;        // of these, flash attentions
+    int64_t row_writes = 0;        // of these, set_rows
 
     int64_t crossings() const { return copies + uploads + downloads; }
     GgmlCalls operator-(const GgmlCalls & before) const;

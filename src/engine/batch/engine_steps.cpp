@@ -9,6 +9,24 @@
 
 namespace pith {
 
+namespace {
+
+// What these evict, and leave, moves at once, where there is memory to see to that.
+std::vector<std::unique_ptr<LaneStore::HeldMoves>> hold_moves(std::span<const std::pair<EngineJob *, int64_t>> jobs) noexcept {
+    std::vector<std::unique_ptr<LaneStore::HeldMoves>> held;
+    static_cast<void>(guarded([&]() -> Status {
+        std::vector<RaggedCache *> caches;
+        for (const auto & [job, n] : jobs) {
+            if (job->running() && job->session()->seq.cache) { caches.push_back(job->session()->seq.cache.get()); }
+        }
+        held = RaggedCache::hold_moves(caches);
+        return {};
+    }));
+    return held;
+}
+
+}  // namespace
+
 std::vector<EngineJob *> Engine::Impl::running() const {
     std::vector<EngineJob *> found;
     for (const auto & [id, job] : jobs) {
@@ -122,6 +140,7 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<EngineJ
         const Status status = guarded([&] { return pass.run(pieces); });
         ledger.pass_s += watch.seconds();
         count_bytes();
+        const auto held = hold_moves(shared);
         for (size_t i = 0; i < shared.size(); ++i) {
             const auto & [job, n] = shared[i];
             if (!job->running()) { continue; }  // cancelled by another's hook

@@ -50,7 +50,6 @@ bool DecodeGraph::fits(std::span<const BatchPart> parts) const {
     const BatchPart & first = parts.front();
     const bool holds_tensors =
         parts.size() == 1 || std::ranges::any_of(parts, [](const BatchPart & part) { return part.cache->any_in_buckets(); });
-    const auto storage_of = [](const BatchPart & part) { return part.cache->storage_id(); };
     if (holds_tensors && (seq_ != first.seq || !std::ranges::equal(storages_, parts, {}, {}, storage_of))) { return false; }
     // Lanes that come back from a snapshot may be as long as each other where they were not, or the other way round.
     auto mask = shared_masks_.begin();
@@ -108,7 +107,7 @@ Status DecodeGraph::build(std::span<const BatchPart> parts) {
     build->output_rows(of_all, of_all->ne[0], [this](size_t part) { return logits_[part].data(); });
     wants_ = std::move(wants);
     storages_.clear();
-    for (const BatchPart & part : parts) { storages_.push_back(part.cache->storage_id()); }
+    for (const BatchPart & part : parts) { storages_.push_back(storage_of(part)); }
     shared_masks_.clear();
     each_bucket(parts, [&](bool shared) {
         shared_masks_.push_back(shared);
@@ -156,17 +155,38 @@ void DecodeGraph::write_states(std::span<const BatchPart> parts) {
     }
 }
 
-Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
-                        std::span<const std::span<float>> logits) {
+Status DecodeGraph::reserve(std::span<const BatchPart> parts) {
     const int n_layers = file_->hparams().n_layers;
     for (const BatchPart & part : parts) {
-        // What is told of one part's token afterwards must not fail when another's has been told already.
-        if (part.ahead != nullptr) { continue; }  // the first of its sequence has seen to it
-        if (parts.size() > 1) { part.evidence->prepare_token(*part.cache, part.seq); }
-        for (int layer = 0; layer < n_layers; ++layer) {
+        // What is told of one part's token afterwards must not fail when another's has been told already. What runs ahead: the
+        // first of its sequence has seen to it, here and below.
+        if (parts.size() > 1 && part.ahead == nullptr) { part.evidence->prepare_token(*part.cache, part.seq); }
+    }
+    const bool together = parts.size() > 1 && parts.front().cache->any_in_buckets();  // nothing runs ahead there
+    if (together && !std::ranges::equal(apart_, parts, {}, {}, storage_of)) { return bring_together(parts); }
+    for (const BatchPart & part : parts) {
+        for (int layer = 0; part.ahead == nullptr && layer < n_layers; ++layer) {
             PITH_RETURN_IF_ERROR(part.cache->reserve(part.seq, layer, part.n_together));
         }
     }
+    return {};
+}
+
+Status DecodeGraph::bring_together(std::span<const BatchPart> parts) {
+    std::vector<RaggedCache *> caches;
+    for (const BatchPart & part : parts) { caches.push_back(part.cache); }
+    PITH_ASSIGN_OR_RETURN(const bool together, RaggedCache::reserve_together(caches, 1));
+    apart_.clear();
+    for (const BatchPart & part : parts) {
+        if (!together) { apart_.push_back(storage_of(part)); }
+    }
+    return {};
+}
+
+Status DecodeGraph::run(std::span<const BatchPart> parts, std::span<const int32_t> tokens,
+                        std::span<const std::span<float>> logits) {
+    const int n_layers = file_->hparams().n_layers;
+    PITH_RETURN_IF_ERROR(reserve(parts));
     for (const BatchPart & part : parts) {
         for (int layer = 0; layer < n_layers; ++layer) {
             part.cache->append(part.seq, layer, std::span(&part.first_position, 1));

@@ -6,7 +6,7 @@
 // when the number of sequences changes, or what their evidence wants; and, where there is one alone, when its cache's tensors
 // were replaced (its reservation grew, or it is another cache): its keys and values are written by ggml, straight into them.
 // Lanes in buckets are attended to where they lie, whatever the number of sequences: their tensors must stay, too, and which
-// of them share a mask.
+// of them share a mask. Those of several sequences are brought together first, so that one operation reaches them.
 // Over devices also when others have used these in between (device/sent_graphs.h).
 //
 // REQUIRES: Pith's own attention, or lanes in buckets (the portable path's graphs hold the lanes' lengths).
@@ -59,12 +59,22 @@ private:
         const Gate * ranking = nullptr;
         bool operator==(const Wants &) const = default;
     };
+    // Which tensors a part's lanes lie in.
+    struct Storage {
+        uint64_t id = 0;
+        uint64_t n_moves = 0;
+        bool operator==(const Storage &) const = default;
+    };
     static Wants wants_of(const BatchPart & part);
+    static Storage storage_of(const BatchPart & part) { return {part.cache->storage_id(), part.cache->n_moves()}; }
     bool fits(std::span<const BatchPart> parts) const;
 
     size_t query_size() const {
         return static_cast<size_t>(file_->hparams().n_heads) * static_cast<size_t>(file_->hparams().head_dim);
     }
+    // Room for the tokens; of several sequences whose lanes are on devices, side by side there.
+    Status reserve(std::span<const BatchPart> parts);
+    Status bring_together(std::span<const BatchPart> parts);
     Status build(std::span<const BatchPart> parts);
     void read_states(std::span<const BatchPart> parts);
     void write_states(std::span<const BatchPart> parts);
@@ -73,8 +83,9 @@ private:
     GraphRunner runner_;
     // What the built graph depends on.
     std::vector<Wants> wants_;        // [part]; empty: there is none
-    std::vector<uint64_t> storages_;  // [part]
+    std::vector<Storage> storages_;   // [part]
     std::vector<bool> shared_masks_;  // of every bucket, in order: bucket_attention.h
+    std::vector<Storage> apart_;      // [part] that found no memory to lie side by side, and have not moved since
     int seq_ = 0;
     int64_t n_builds_ = 0;
     std::shared_ptr<LaneBatch> batch_;  // of the run at hand
