@@ -51,6 +51,8 @@ DeviceGraph::~DeviceGraph() {
 }
 
 void DeviceGraph::release() {
+    sent_.release();
+    read_.release();
     if (gallocr_ == nullptr && ends_ == nullptr) { return; }
     give_back([&] { free_memory(); });
 }
@@ -190,7 +192,7 @@ void DeviceGraph::send(std::span<const GraphInput> inputs) {
         if (input.tensor == nullptr) {
             input.fill({});
         } else if (input.tensor->buffer != nullptr) {  // somebody reads it
-            const std::span to = std::span(sent_).subspan(place_of(input.tensor), ggml_nbytes(input.tensor));
+            const std::span to(sent_.data() + place_of(input.tensor), ggml_nbytes(input.tensor));
             if (input.data != nullptr) {
                 std::memcpy(to.data(), input.data, to.size());
             } else {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "device/graph_ends.h"
+#include "device/host_bytes.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml.h"
@@ -23,7 +24,8 @@ namespace pith {
 
 class DeviceGraph {
 public:
-    explicit DeviceGraph(ggml_backend_t device) : device_(device) {}
+    explicit DeviceGraph(ggml_backend_t device)
+        : device_(device), sent_(HostBytes::near(device)), read_(HostBytes::near(device)) {}
     ~DeviceGraph();  // inside or outside of on_devices()
     DeviceGraph(const DeviceGraph &) = delete;
     DeviceGraph & operator=(const DeviceGraph &) = delete;
@@ -60,8 +62,8 @@ private:
     ggml_tensor * ends_ = nullptr;                                                         // i8: inputs, then outputs
     int64_t n_plans_ = 0;
     size_t n_sent_ = 0;  // bytes of it
-    std::vector<uint8_t> sent_;
-    std::vector<uint8_t> read_;
+    HostBytes sent_;
+    HostBytes read_;
 };
 
 }  // namespace pith

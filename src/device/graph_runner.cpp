@@ -99,8 +99,8 @@ ggml_status GraphRunner::compute() {
         ~Cancelling() {
             if (backend != nullptr) { pith::set_cancel(backend, nullptr); }
         }
-    } const cancelling{cancel_ != nullptr ? backend_ : nullptr};
-    if (cancel_ != nullptr) { pith::set_cancel(backend_, cancel_); }
+    } const cancelling{cancel_ != nullptr && whole_ == nullptr ? backend_ : nullptr};
+    if (cancelling.backend != nullptr) { pith::set_cancel(backend_, cancel_); }
     if (over_devices()) {
         const Stopwatch watch;  // what is sent there, or cut by the scheduler, is not cut once more
         const ggml_status status = whole_ != nullptr ? whole_->compute(build_.graph_) : scheduled_.compute(build_.graph_);
