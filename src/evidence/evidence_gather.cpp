@@ -41,6 +41,16 @@ Ragged<float> pairs_of_heads(const Ragged<float> & rows, const CacheShape & shap
     return pairs;
 }
 
+ObserveWants wants_of_newest(const EvidenceNeeds & needs) {
+    return {.column_sum = needs.window_mean,
+            .group_sq = needs.window_sq,
+            .column_max = needs.window_max && needs.window_max_pool == 0,
+            .last = needs.last_query,
+            .head_sq = needs.window_head_sq,
+            .entropy = needs.window_entropy,
+            .rows = needs.window_pairs};
+}
+
 Status not_made_for(const char * what) {
     return {ErrorCode::kMissingEvidence,
             std::string("this session did not keep what ") + what + " needs: name the policy when the session is made"};
@@ -99,14 +109,14 @@ Status EvidenceState::gather_leverage(const From & from, LayerEvidence & evidenc
 }
 
 Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen,
-                                            const EvidenceNeeds & needs) const {
+                                            const EvidenceNeeds & needs, Observed * seen) const {
     LayerEvidence evidence;
     evidence.layer = layer;
     evidence.n_kv_heads = shape_.n_kv_heads;
     evidence.n_group = shape_.n_group;
     evidence.n_seen = n_seen;
     for (int h = 0; h < shape_.n_kv_heads; ++h) { evidence.positions.push_row(cache.positions(cache.lane(seq, layer, h))); }
-    const From from{runner, cache, seq, layer, n_seen};
+    const From from{runner, cache, seq, layer, n_seen, seen};
     PITH_RETURN_IF_ERROR(gather_attention(from, needs, evidence));
     PITH_RETURN_IF_ERROR(gather_profile(from, needs, evidence));
     if (needs.key_norm) { PITH_RETURN_IF_ERROR(gather_key_norms(from, evidence)); }
@@ -128,6 +138,24 @@ Result<LayerEvidence> EvidenceState::gather(GraphRunner & runner, const RaggedCa
     return evidence;
 }
 
+int EvidenceState::n_to_observe(int layer, const EvidenceNeeds & needs) const {
+    const auto n_kept = static_cast<int>(layers_[static_cast<size_t>(layer)].queries.size());
+    return std::min(n_kept, needs.any_window() ? std::max(needs.window, 1) : 1);
+}
+
+bool EvidenceState::newest_queries(int layer, const EvidenceNeeds & needs, std::vector<float> & queries,
+                                   std::span<const int32_t> & positions, ObserveWants & wants) const {
+    if (!needs.any_window() && !needs.last_query) { return false; }
+    if (std::max(needs.window, 1) > n_kept_queries_ && !keeps_all_) { return false; }
+    const auto n = static_cast<size_t>(n_to_observe(layer, needs));
+    if (n == 0) { return false; }
+    const KeptQueries & kept = layers_[static_cast<size_t>(layer)].queries;
+    queries = kept.newest(n);
+    positions = kept.positions().last(n);
+    wants = wants_of_newest(needs);
+    return true;
+}
+
 // The newest n of the kept queries.
 Status EvidenceState::observe_newest(const From & from, int n, const ObserveWants & wants, Observed & out) const {
     const Layer & layer = layers_[static_cast<size_t>(from.layer)];
@@ -143,18 +171,14 @@ Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & 
         if (std::max(needs.window, 1) > n_kept_queries_ && !keeps_all_) {
             return not_made_for("attention of the last queries");
         }
-        const int n = std::min(n_kept, needs.any_window() ? std::max(needs.window, 1) : 1);
+        const int n = n_to_observe(from.layer, needs);
         if (n == 0) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
         Observed observed;
-        PITH_RETURN_IF_ERROR(observe_newest(from, n,
-                                            {.column_sum = needs.window_mean,
-                                             .group_sq = needs.window_sq,
-                                             .column_max = needs.window_max && needs.window_max_pool == 0,
-                                             .last = needs.last_query,
-                                             .head_sq = needs.window_head_sq,
-                                             .entropy = needs.window_entropy,
-                                             .rows = needs.window_pairs},
-                                            observed));
+        if (from.seen != nullptr) {
+            observed = std::move(*from.seen);
+        } else {
+            PITH_RETURN_IF_ERROR(observe_newest(from, n, wants_of_newest(needs), observed));
+        }
         for (float & value : observed.column_sum.flat()) { value /= static_cast<float>(n); }
         evidence.n_window = n;
         evidence.window_mean = std::move(observed.column_sum);
@@ -308,7 +332,7 @@ Status EvidenceState::gather_expected(const From & from, const EvidenceNeeds & n
 }
 
 Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
-    auto & [runner, cache, seq, layer, n_seen] = from;
+    auto & [runner, cache, seq, layer, n_seen, seen] = from;
     if (needs.value_l1) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL1, evidence.value_l1)); }
     if (needs.value_l2) { PITH_RETURN_IF_ERROR(value_norms(runner, cache, seq, layer, EntryNorm::kL2, evidence.value_l2)); }
     const bool wants_groups = needs.output_pairs || needs.output_errors;
@@ -330,7 +354,7 @@ Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & nee
 }
 
 Status EvidenceState::gather_output_l1(const From & from, Ragged<float> & out) const {
-    auto & [runner, cache, seq, layer, n_seen] = from;
+    auto & [runner, cache, seq, layer, n_seen, seen] = from;
     auto & carried = layers_[static_cast<size_t>(layer)].output_l1;
     if (carried->empty()) { carried.own().resize(static_cast<size_t>(shape_.n_heads())); }
     out = Ragged<float>(lane_lengths(cache, seq, layer, shape_.n_group));

@@ -113,8 +113,13 @@ public:
     // All that `needs` asks for, of the lanes as they stand; REQUIRES: covers(needs).
     // LayerEvidence::values refers to the runner and the cache.
     // Errors: kMissingEvidence when the state was not made for it, or nothing has been seen yet.
+    // seen: what newest_queries() wants was observed already, and is taken from here; null: it is observed.
     Result<LayerEvidence> gather(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, int64_t n_seen,
-                                 const EvidenceNeeds & needs) const;
+                                 const EvidenceNeeds & needs, Observed * seen = nullptr) const;
+    // The queries [n][H][d] that gather() would observe the layer's lanes by, and what it wants of them. false: by none, or
+    // it fails.
+    bool newest_queries(int layer, const EvidenceNeeds & needs, std::vector<float> & queries,
+                        std::span<const int32_t> & positions, ObserveWants & wants) const;
 
     // keep: [K]. evicts: by a policy's plan, after which the queries before it are no longer asked for.
     // Only prepare_compact() needs memory: it comes first, and changes nothing that can be asked for.
@@ -181,7 +186,9 @@ private:
         int seq;
         int layer;
         int64_t n_seen;
+        Observed * seen;
     };
+    int n_to_observe(int layer, const EvidenceNeeds & needs) const;
 
     size_t query_size() const { return static_cast<size_t>(shape_.n_heads()) * static_cast<size_t>(shape_.head_dim); }
     // How many of n new queries will be among the newest, once n_to_come more have been seen.

@@ -7,6 +7,8 @@
 
 #include "attention/lane_attention.h"
 #include "device/device_work.h"
+#include "evidence/bucket_observe.h"
+#include "evidence/column_sums.h"
 #include "evidence/cpu_observe.h"
 #include "evidence/lane_tiles.h"
 
@@ -124,16 +126,6 @@ ggml_tensor * probabilities(GraphBuild & build, const RaggedCache & cache, int s
         }
     });
     return soft_max(scores, mask);
-}
-
-// [n_entries, n, heads] → [n, n_entries, heads].
-ggml_tensor * queries_first(ggml_context * ctx, ggml_tensor * p) {
-    return ggml_cont(ctx, ggml_permute(ctx, p, 1, 0, 2, 3));
-}
-
-// Sums over the queries: [n_entries, n, heads] → [1, n_entries, heads].
-ggml_tensor * sum_over_queries(ggml_context * ctx, ggml_tensor * p) {
-    return ggml_sum_rows(ctx, queries_first(ctx, p));
 }
 
 ggml_tensor * square(ggml_context * ctx, ggml_tensor * x) {
@@ -287,48 +279,93 @@ std::vector<int> lane_lengths(const RaggedCache & cache, int seq, int layer, int
 
 namespace {
 
-// Sums and profiles, not yet divided. Memory for one block of queries of one KV head at a time.
-Status observe_in_graph(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
-                        std::span<const int32_t> query_positions, const ObserveWants & wants, const HiddenKeys * hidden,
-                        Observed & out) {
-    const CacheShape & shape = cache.layout().shape;
-    const auto n = static_cast<int>(query_positions.size());
-    std::vector<Block> blocks = make_blocks(cache, seq, layer, query_positions, hidden);
-    ObserveWants only_last;
-    only_last.last = wants.last;
-    const bool last_is_all = wants == only_last;
-    if (last_is_all) {
-        std::erase_if(blocks, [](const Block & block) { return !block.last; });
-    }
-    if (blocks.empty()) { return {}; }
+// Of one task, lane by lane.
+struct TaskBlocks {
+    const ObserveTask * task;
+    std::vector<Block> blocks;
+};
 
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + blocks.size() * static_cast<size_t>(64 + 2 * shape.n_group)));
-    ggml_tensor * q = build->input(GGML_TYPE_F32, static_cast<int64_t>(shape.head_dim) * shape.n_heads(), n, queries);
-    q = ggml_reshape_3d(build->ctx(), q, shape.head_dim, shape.n_heads(), n);
-    for (Block & block : blocks) {
-        const int length = cache.length(cache.lane(seq, layer, block.kv_head));
-        add_outputs(*build, wants, shape.n_group, length, !cache.layout().sinks_of(layer).empty(), block,
-                    probabilities(*build, cache, seq, layer, block, q));
+TaskBlocks blocks_of(const ObserveTask & task, int layer) {
+    TaskBlocks of{&task, make_blocks(*task.cache, task.seq, layer, task.positions, task.hidden)};
+    ObserveWants only_last;
+    only_last.last = task.wants.last;
+    if (task.wants == only_last) {
+        std::erase_if(of.blocks, [](const Block & block) { return !block.last; });
+    }
+    return of;
+}
+
+void add_blocks(GraphBuild & build, int layer, TaskBlocks & of) {
+    const RaggedCache & cache = *of.task->cache;
+    const CacheShape & shape = cache.layout().shape;
+    ggml_tensor * q = build.input(GGML_TYPE_F32, static_cast<int64_t>(shape.head_dim) * shape.n_heads(),
+                                  std::ssize(of.task->positions), of.task->queries);
+    q = ggml_reshape_3d(build.ctx(), q, shape.head_dim, shape.n_heads(), std::ssize(of.task->positions));
+    for (Block & block : of.blocks) {
+        const int length = cache.length(cache.lane(of.task->seq, layer, block.kv_head));
+        add_outputs(build, of.task->wants, shape.n_group, length, !cache.layout().sinks_of(layer).empty(), block,
+                    probabilities(build, cache, of.task->seq, layer, block, q));
+    }
+}
+
+// Sums and profiles, not yet divided. Memory for one block of queries of one KV head at a time, or of several lanes.
+Status observe_in_graph(GraphRunner & runner, int layer, std::span<const ObserveTask> tasks) {
+    const CacheShape & shape = tasks.front().cache->layout().shape;
+    std::vector<const ObserveTask *> in_buckets;
+    std::vector<TaskBlocks> in_blocks;
+    size_t n_nodes = 64;
+    for (const ObserveTask & task : tasks) {
+        if (BucketObservation::serves(task, layer)) {
+            in_buckets.push_back(&task);
+            continue;
+        }
+        in_blocks.push_back(blocks_of(task, layer));
+        n_nodes += 8 + in_blocks.back().blocks.size() * static_cast<size_t>(64 + 2 * shape.n_group);
+    }
+    BucketObservation together(in_buckets, layer);
+    if (in_buckets.empty() && std::ranges::all_of(in_blocks, [](const TaskBlocks & of) { return of.blocks.empty(); })) {
+        return {};
+    }
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(n_nodes + together.n_nodes()));
+    together.add(*build);
+    for (TaskBlocks & of : in_blocks) {
+        if (!of.blocks.empty()) { add_blocks(*build, layer, of); }
     }
     PITH_RETURN_IF_ERROR(runner.run());
-    for (const Block & block : blocks) { accumulate(block, shape.n_group, n, out); }
+    together.accumulate();
+    for (const TaskBlocks & of : in_blocks) {
+        const auto n = static_cast<int>(of.task->positions.size());
+        for (const Block & block : of.blocks) { accumulate(block, shape.n_group, n, *of.task->out); }
+    }
     return {};
+}
+
+void divide_profile(const ObserveTask & task) {
+    if (!task.wants.profile) { return; }
+    for (float & value : task.out->profile.flat()) { value /= static_cast<float>(task.positions.size()); }
 }
 
 }  // namespace
 
+Status observe_together(GraphRunner & runner, int layer, std::span<const ObserveTask> tasks) {
+    for (const ObserveTask & task : tasks) {
+        make_room(*task.cache, task.seq, layer, static_cast<int>(task.positions.size()), task.wants, *task.out);
+    }
+    if (!tasks.empty()) { PITH_RETURN_IF_ERROR(observe_in_graph(runner, layer, tasks)); }
+    for (const ObserveTask & task : tasks) { divide_profile(task); }
+    return {};
+}
+
 Status observe_queries(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
                        std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out,
                        const HiddenKeys * hidden) {
-    const auto n = static_cast<int>(query_positions.size());
-    make_room(cache, seq, layer, n, wants, out);
+    const ObserveTask task{&cache, seq, queries, query_positions, wants, &out, hidden};
     const bool on_cpu =
         hidden == nullptr && runner.custom_operations() && can_observe_on_cpu(cache.layout()) && !is_on_device(cache.k(layer));
-    PITH_RETURN_IF_ERROR(on_cpu ? observe_on_cpu(runner, cache, seq, layer, queries, query_positions, wants, out)
-                                : observe_in_graph(runner, cache, seq, layer, queries, query_positions, wants, hidden, out));
-    if (wants.profile) {
-        for (float & value : out.profile.flat()) { value /= static_cast<float>(n); }
-    }
+    if (!on_cpu) { return observe_together(runner, layer, std::span(&task, 1)); }
+    make_room(cache, seq, layer, static_cast<int>(query_positions.size()), wants, out);
+    PITH_RETURN_IF_ERROR(observe_on_cpu(runner, cache, seq, layer, queries, query_positions, wants, out));
+    divide_profile(task);
     return {};
 }
 

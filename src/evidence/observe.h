@@ -43,6 +43,20 @@ struct Observed {
     Ragged<float> rows;           // [H · n], head-major
 };
 
+// What one sequence's queries are to tell, as below: of several, in one graph.
+struct ObserveTask {
+    const RaggedCache * cache = nullptr;
+    int seq = 0;
+    const float * queries = nullptr;
+    std::span<const int32_t> positions;
+    ObserveWants wants;
+    Observed * out = nullptr;
+    const HiddenKeys * hidden = nullptr;
+};
+// In a graph, whatever the runner has. Of lanes in a device's memory that lie side by side the operations are the same however
+// many there are, where sums are all that is wanted (bucket_observe.h).
+Status observe_together(GraphRunner & runner, int layer, std::span<const ObserveTask> tasks);
+
 // queries f32 [n][H][head_dim] after RoPE, ascending query_positions [n]. A query sees the entries whose position is not above
 // its own; one that sees none of a lane pays it nothing (a row of zeros).
 // hidden: keys that a gate said no to (in a graph only); may be nullptr.

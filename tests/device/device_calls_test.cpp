@@ -103,6 +103,50 @@ GgmlCalls of_token(const Model & model, int n_sequences, const std::string & pol
     return (ggml_calls() - before) / kTokens;
 }
 
+// Of the step in which n_sequences that go on together from one prompt are all evicted, without a step in which none is.
+GgmlCalls of_eviction(const Model & model, int n_sequences, const std::string & policy) {
+    EngineOptions options;
+    options.grid = 0;
+    options.n_threads = 1;
+    auto engine = model.engine(options);
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    Request request;
+    request.tokens = random_tokens(100, model.info().n_vocab);
+    request.options.policy = policy;
+    request.options.budget = 40;
+    request.options.evict_every = 16;
+    request.keep = true;
+    request.max_tokens = 0;
+    const auto base = engine->submit(request);
+    EXPECT_TRUE(base.ok() && engine->run().ok());
+    std::vector<int64_t> ids;
+    for (int i = 0; i < n_sequences; ++i) {
+        Request next;
+        next.tokens = {1 + i};
+        next.after = *base;
+        next.max_tokens = 64;
+        ids.push_back(engine->submit(next).value());
+    }
+    const auto n_evictions = [&] {
+        int64_t n = 0;
+        for (const int64_t id : ids) { n += engine->ledger(id).value().n_evictions; }
+        return n;
+    };
+    GgmlCalls plain;
+    for (int64_t before = n_evictions(), n_steps = 0; n_steps < 60; ++n_steps) {
+        const GgmlCalls at = ggml_calls();
+        const auto stepped = engine->step();
+        EXPECT_TRUE(stepped.ok() && *stepped);
+        const int64_t after = n_evictions();
+        if (after == before + n_sequences && plain.graphs > 0) { return ggml_calls() - at - plain; }
+        EXPECT_EQ(after, before);
+        before = after;
+        plain = ggml_calls() - at;
+    }
+    ADD_FAILURE() << "nothing was evicted";
+    return {};
+}
+
 // Of a prompt of n tokens that is read layer by layer.
 GgmlCalls of_prompt(const Model & model, const std::string & policy, int n, int chunk) {
     SessionOptions options;
@@ -148,6 +192,21 @@ TEST_F(DeviceCalls, OfATokenCanOnlyFall) {
         // some that are not: they are heads under one mask.
         EXPECT_LE(calls.at(kLayersOfAModel).attentions, (one.policy == "full" ? 1 : 4) * kLayersOfAModel);
         if (one.policy == "full") { EXPECT_LE(calls.at(kLayersOfAModel).operations, 675); }
+    }
+}
+
+// What is observed is a graph a layer, and what stays is copied by another, however many sequences there are.
+TEST_F(DeviceCalls, OfAnEvictionCanOnlyFall) {
+    for (const int n_sequences : {1, 4, 16}) {
+        for (const char * policy : {"snapkv:window=8", "snapkv:window=8+ada"}) {
+            SCOPED_TRACE(std::string(policy) + ", sequences: " + std::to_string(n_sequences));
+            const PerLayer calls = per_layer([&](const Model & model) { return of_eviction(model, n_sequences, policy); });
+            const GgmlCalls all = calls.at(kLayersOfAModel);
+            // Of them two for each sequence and nothing of the device: this machine's threads score.
+            expect_at_most({2 * 32, 3 * 32, 2 * 32 + 2 + 2 * n_sequences, 2 * 32 + 2}, all);
+            EXPECT_EQ(all.downloads, 32) << "what was observed of a layer";
+            EXPECT_LE(all.operations, 8 * 32);
+        }
     }
 }
 

@@ -101,6 +101,7 @@ struct Engine::Impl {
     std::vector<EngineJob *> who_may_run() const;
 
     // a step
+    void plan_evictions(std::span<const std::pair<EngineJob *, int64_t>> of_jobs);
     void run_pieces(std::span<const StepPiece> plan, std::span<EngineJob * const> candidates);
     void run_alone(EngineJob & job, int64_t n);
     void advance(EngineJob & job, int64_t n);

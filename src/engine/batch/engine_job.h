@@ -118,6 +118,8 @@ public:
     // The piece is in the lanes: evicts where that is due, and where the call is complete takes the next token.
     // false: it could not be evicted, and the piece is gone.
     bool advance(int64_t n, int64_t step);
+    // Whether an eviction is due then.
+    bool evicts_behind(int64_t n) const { return chunks_->evicts_behind(n); }
     // The piece's tokens by themselves, gates included.
     Status run_alone(int64_t n);
     // One unit of a prompt that is read layer by layer.

@@ -6,6 +6,8 @@
 #include "core/guarded.h"
 #include "core/stopwatch.h"
 #include "engine/batch/engine_impl.h"
+#include "engine/evict/evict.h"
+#include "engine/evict/plan_there.h"
 
 namespace pith {
 
@@ -113,6 +115,25 @@ void Engine::Impl::run_alone(EngineJob & job, int64_t n) {
     status.ok() ? advance(job, n) : job.fail(status);
 }
 
+// Of those that the tokens of a pass make due. Where there is one alone, it plans by itself.
+void Engine::Impl::plan_evictions(std::span<const std::pair<EngineJob *, int64_t>> of_jobs) {
+    const Stopwatch watch;
+    static_cast<void>(guarded([&]() -> Status {
+        std::vector<LiveSession *> due;
+        for (size_t i = 0; i < of_jobs.size(); ++i) {
+            const auto & [job, n] = of_jobs[i];
+            if (!job->running() || !pass.outcome(i).ok() || !observes_there(*job->session()) || !job->evicts_behind(n)) {
+                continue;
+            }
+            LiveSession & session = *job->session();
+            if (!session.seq.policy.rereads() && has_to_evict(session)) { due.push_back(&session); }
+        }
+        if (due.size() > 1) { plan_together(due); }
+        return {};
+    }));
+    ledger.evict_s += watch.seconds();
+}
+
 void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<EngineJob * const> candidates) {
     std::vector<PassPiece> pieces;
     std::vector<std::pair<EngineJob *, int64_t>> shared;
@@ -140,6 +161,7 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<EngineJ
         const Status status = guarded([&] { return pass.run(pieces); });
         ledger.pass_s += watch.seconds();
         count_bytes();
+        if (status.ok()) { plan_evictions(shared); }
         const auto held = hold_moves(shared);
         for (size_t i = 0; i < shared.size(); ++i) {
             const auto & [job, n] = shared[i];
@@ -151,6 +173,7 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<EngineJ
             } else {
                 advance(*job, n);
             }
+            if (job->session() != nullptr) { job->session()->planned.reset(); }  // what it did not come to
         }
     }
     for (const auto & [job, n] : alone) {

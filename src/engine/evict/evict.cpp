@@ -2,11 +2,13 @@
 #include "engine/evict/evict.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/stopwatch.h"
 #include "device/cpu_threads.h"
 #include "engine/evict/observers.h"
+#include "engine/evict/plan_there.h"
 #include "engine/evict/reread.h"
 #include "engine/evict/turn.h"
 #include "engine/pass/session_ledger.h"
@@ -33,6 +35,10 @@ size_t bytes_of(const LayerEvidence & evidence) {
 
 // Layers are scored side by side, as many at a time as their evidence leaves memory for.
 Result<std::vector<LayerPlan>> plan_all(LiveSession & session) {
+    if (observes_there(session)) {
+        LiveSession * const one = &session;
+        return std::move(plan_there(std::span(&one, 1)).front());
+    }
     EvictionPass pass(session.seq.policy, eviction_target(session), /*cascade=*/false, /*n_to_come=*/0);
     std::vector<LayerEvidence> seen;
     size_t bytes = 0;
@@ -80,28 +86,49 @@ std::vector<EvidenceNeeds> all_needs(const LiveSession & session, const Evidence
     return needs;
 }
 
-Result<LayerEvidence> gather_evidence(LiveSession & session, int layer, const EvidenceNeeds & needs) {
+namespace {
+
+Result<LayerEvidence> gather(LiveSession & session, int layer, const EvidenceNeeds & needs, Observed * seen) {
     const Sequence & seq = session.seq;
     const Stopwatch watch;
-    auto result = seq.evidence.gather(session.forward->observer(), *seq.cache, 0, layer, seq.n_tokens, needs);
+    auto result = seq.evidence.gather(session.forward->observer(), *seq.cache, 0, layer, seq.n_tokens, needs, seen);
     if (result.ok()) { result->layer = session.governed_index(layer); }
     session.ledger.evidence_s += watch.seconds();
     return result;
 }
 
-Result<LayerEvidence> gather_evidence(LiveSession & session, int layer) {
+}  // namespace
+
+Result<LayerEvidence> gather_evidence(LiveSession & session, int layer, const EvidenceNeeds & needs) {
+    return gather(session, layer, needs, nullptr);
+}
+
+Result<LayerEvidence> gather_evidence(LiveSession & session, int layer, Observed * seen) {
     const Policy & policy = session.seq.policy;
-    auto seen = gather_evidence(session, layer, needs_in_sight(policy, session.observers));
-    if (seen.ok() && !session.observers.empty() && policy.needs().last_query) { seen->last_query = seen->window_mean; }
-    return seen;
+    auto evidence = gather(session, layer, needs_in_sight(policy, session.observers), seen);
+    if (evidence.ok() && !session.observers.empty() && policy.needs().last_query) {
+        evidence->last_query = evidence->window_mean;
+    }
+    return evidence;
+}
+
+PlannedEviction::State state_of(const LiveSession & session) {
+    const EvictionTarget target = eviction_target(session);
+    return {session.seq.n_tokens, session.seq.n_moves(), session.seq.cache->n_entries(), target.budget, target.most_of_lane};
+}
+
+bool has_to_evict(const LiveSession & session) {
+    const int64_t most = most_of_lane(session);
+    return over_budget(session) || (most > 0 && session.seq.cache->longest() > most);
 }
 
 Status evict_all(LiveSession & session, bool is_last) {
+    const std::optional<PlannedEviction> planned = std::exchange(session.planned, std::nullopt);
     session.seq.since_eviction = 0;
     tell_budget(session);
-    const int64_t most = most_of_lane(session);
-    if (!over_budget(session) && (most == 0 || session.seq.cache->longest() <= most)) { return {}; }
+    if (!has_to_evict(session)) { return {}; }
     if (session.seq.policy.rereads()) { PITH_RETURN_IF_ERROR(read_again(session)); }
+    if (planned && planned->made_of == state_of(session)) { return apply_plans(session, planned->plans, is_last); }
     PITH_ASSIGN_OR_RETURN(const std::vector<LayerPlan> plans, plan_all(session));
     return apply_plans(session, plans, is_last);
 }

@@ -28,7 +28,12 @@ std::vector<EvidenceNeeds> all_needs(const LiveSession & session, const Evidence
 // What is seen of a layer says which governed one it is. Without needs: the evidence of the policy; with observers there, all
 // of them are its last queries.
 Result<LayerEvidence> gather_evidence(LiveSession & session, int layer, const EvidenceNeeds & needs);
-Result<LayerEvidence> gather_evidence(LiveSession & session, int layer);
+// seen: what was observed of the newest queries already (EvidenceState::newest_queries()); null: nothing.
+Result<LayerEvidence> gather_evidence(LiveSession & session, int layer, Observed * seen = nullptr);
+// What plans of the eviction at hand depend on.
+PlannedEviction::State state_of(const LiveSession & session);
+// Whether evict_all() would plan anything, as things are.
+bool has_to_evict(const LiveSession & session);
 Status apply_plans(LiveSession & session, std::span<const LayerPlan> plans, bool is_last);
 
 }  // namespace pith

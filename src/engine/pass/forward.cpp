@@ -50,7 +50,8 @@ Forward::Forward(std::shared_ptr<const ModelFile> file, ggml_backend_t backend, 
       devices_(std::move(devices)),
       layer_runner_(backend, devices_),
       head_runner_(backend, devices_),
-      observe_runner_(backend, devices_) {}
+      observe_runner_(backend, devices_),
+      there_runner_(backend, devices_) {}
 
 // Whether the running sums are added to by a product of its own: the attention does not.
 bool Forward::adds_running(const BatchPart & part, int layer) const {
@@ -275,7 +276,9 @@ void Forward::set_profile(GraphProfile * profile) {
 }
 
 void Forward::set_cancel(const std::atomic<bool> * cancel) {
-    for (GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_}) { runner->set_cancel(cancel); }
+    for (GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_, &there_runner_}) {
+        runner->set_cancel(cancel);
+    }
     for (const auto & graph : decode_graphs_) {
         if (graph) { graph->set_cancel(cancel); }
     }
@@ -319,18 +322,22 @@ Status Forward::project_heads(int layer, std::span<const float> attention, std::
 
 size_t Forward::device_bytes(size_t device) const {
     size_t n = 0;
-    for (const GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_}) { n += runner->device_bytes(device); }
+    for (const GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_, &there_runner_}) {
+        n += runner->device_bytes(device);
+    }
     for (const auto & graph : decode_graphs_) { n += graph ? graph->device_bytes(device) : 0; }
     return n;
 }
 
 void Forward::release_devices() {
-    for (GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_}) { runner->release_devices(); }
+    for (GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_, &there_runner_}) {
+        runner->release_devices();
+    }
 }
 
 size_t Forward::activation_bytes() const {
     size_t n = layer_runner_.buffer_bytes() + head_runner_.buffer_bytes() + observe_runner_.buffer_bytes() +
-               queries_.capacity() * sizeof(float);
+               there_runner_.buffer_bytes() + queries_.capacity() * sizeof(float);
     for (const auto & graph : decode_graphs_) { n += graph ? graph->buffer_bytes() : 0; }
     return n;
 }

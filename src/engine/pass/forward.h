@@ -70,6 +70,8 @@ public:
 
     const Hparams & hparams() const { return file_->hparams(); }
     GraphRunner & observer() { return observe_runner_; }
+    // Another, whose graphs may run on a device while the observer's run here.
+    GraphRunner & observer_there() { return there_runner_; }
     // Times the graphs of layers and head from now on, the observer's not; nullptr ends it. `profile` must live until then.
     void set_profile(GraphProfile * profile);
     // From now on what runs ends with kCancelled once this is set (graph_runner.h); nullptr: nothing does.
@@ -96,6 +98,7 @@ private:
     GraphRunner layer_runner_;
     GraphRunner head_runner_;
     GraphRunner observe_runner_;
+    GraphRunner there_runner_;
     // The first of tokens, the others of passes in which rows run ahead, whose numbers change from pass to pass. Null: none
     // yet.
     static constexpr size_t kAheadGraphs = 8;

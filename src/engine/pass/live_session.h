@@ -31,6 +31,20 @@
 
 namespace pith {
 
+// Plans of an eviction that comes next, made with other sequences' (evict/plan_there.h), and what they were made of.
+struct PlannedEviction {
+    struct State {
+        int64_t n_tokens = 0;
+        uint64_t n_moves = 0;
+        int64_t n_entries = 0;
+        int64_t budget = 0;
+        int64_t most_of_lane = 0;
+        bool operator==(const State &) const = default;
+    };
+    std::vector<LayerPlan> plans;
+    State made_of;
+};
+
 struct LiveSession : SessionParts {
     Sequence seq;
     std::unique_ptr<SessionGates> gates;  // null: the model has none
@@ -45,6 +59,7 @@ struct LiveSession : SessionParts {
     TokenPass pass;                  // where its tokens are not in others' (an engine's sequences share one)
     std::vector<float> next_logits;  // the sequence's once it has succeeded
     std::optional<Ledger> ledger_before;
+    std::optional<PlannedEviction> planned;
 };
 
 inline KnownGates known_gates(const LiveSession & session) {

@@ -44,9 +44,13 @@ std::span<const int32_t> ChunkReader::next(int64_t most) const {
     return tokens_.subspan(static_cast<size_t>(n_done_), static_cast<size_t>(std::min(most, chunk_end_ - n_done_)));
 }
 
-bool ChunkReader::is_due() const {
+bool ChunkReader::is_due(int64_t n) const {
     const bool ends_first = first_ && grid_ == 0;
-    return ends_first || session_.seq.plan->is_due(session_.seq.n_tokens, session_.seq.since_eviction);
+    return ends_first || session_.seq.plan->is_due(session_.seq.n_tokens, session_.seq.since_eviction + static_cast<int>(n));
+}
+
+bool ChunkReader::evicts_behind(int64_t n) const {
+    return n_done_ + n == chunk_end_ && question_.empty() && evicts_ && is_due(n);
 }
 
 Status ChunkReader::advance(int64_t n, bool nothing_follows) {
@@ -73,7 +77,7 @@ Status ChunkReader::advance(int64_t n, bool nothing_follows) {
 Status ChunkReader::end_chunk(bool is_last) {
     if (!question_.empty() && (!done() || !session_.observers.empty())) {
         PITH_RETURN_IF_ERROR(evict_in_sight_of(session_, question_));
-    } else if (evicts_ && is_due()) {
+    } else if (evicts_ && is_due(0)) {
         PITH_RETURN_IF_ERROR(evict_all(session_, is_last));
     } else if (first_ && done() && !session_.seq.evicts()) {
         PITH_RETURN_IF_ERROR(read_again(session_));  // for evict(), where a policy to come wants it

@@ -30,10 +30,12 @@ public:
     // n more tokens are in the lanes, and counted. nothing_follows: if they are the call's last, nothing in it can fail any
     // more once they are evicted.
     Status advance(int64_t n, bool nothing_follows);
+    // Whether evict_all() is part of that.
+    bool evicts_behind(int64_t n) const;
 
 private:
     void begin_chunk();
-    bool is_due() const;
+    bool is_due(int64_t n) const;  // n tokens more having been counted
     Status end_chunk(bool is_last);
 
     LiveSession & session_;

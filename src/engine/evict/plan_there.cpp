@@ -1,0 +1,165 @@
+// plan_there.cpp - a layer's graph on the device beside the scores of the layer before.
+#include "engine/evict/plan_there.h"
+
+#include <algorithm>
+#include <future>
+#include <list>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "core/guarded.h"
+#include "core/stopwatch.h"
+#include "engine/evict/evict.h"
+#include "engine/evict/observers.h"
+#include "evidence/observe.h"
+
+namespace pith {
+namespace {
+
+// One sequence's eviction.
+struct Due {
+    LiveSession & session;
+    EvidenceNeeds needs;
+    EvictionPass pass;
+    Status status;
+};
+
+EvidenceNeeds needs_of(const LiveSession & session) {
+    return needs_in_sight(session.seq.policy, session.observers);
+}
+
+// What all of them want to know of a layer's newest queries.
+class LayerObservation {
+public:
+    LayerObservation(std::list<Due> & all, int layer) : layer_(layer), of_each_(all.size()) {
+        auto of = of_each_.begin();
+        for (const Due & due : all) {
+            const Sequence & seq = due.session.seq;
+            OfOne & one = *of++;
+            ObserveTask task{.cache = seq.cache.get(), .out = &one.observed};
+            if (!due.status.ok() || !seq.cache->in_buckets(layer) ||
+                !seq.evidence.newest_queries(layer, due.needs, one.queries, task.positions, task.wants)) {
+                continue;
+            }
+            task.queries = one.queries.data();
+            tasks_.push_back(task);
+            one.asked = true;
+        }
+    }
+    ~LayerObservation() { wait(); }
+    LayerObservation(const LayerObservation &) = delete;
+    LayerObservation & operator=(const LayerObservation &) = delete;
+
+    // On another thread, where that may be: beside what this one does.
+    void start(GraphRunner & runner, bool beside) {
+        const auto run = [this, &runner]() noexcept {
+            seen_ = guarded([&] { return observe_together(runner, layer_, tasks_); }).ok();
+        };
+        if (tasks_.empty()) { return; }
+        if (!beside) { return run(); }
+        try {
+            thread_ = std::async(std::launch::async, run);
+        } catch (const std::system_error &) { run(); }
+    }
+    void wait() {
+        if (thread_.valid()) { thread_.get(); }
+    }
+    // Null: it is yet to be observed, and fails by itself where it did together.
+    Observed * seen(size_t i) { return seen_ && of_each_[i].asked ? &of_each_[i].observed : nullptr; }
+
+private:
+    struct OfOne {
+        std::vector<float> queries;
+        Observed observed;
+        bool asked = false;
+    };
+    int layer_;
+    std::vector<OfOne> of_each_;
+    std::vector<ObserveTask> tasks_;
+    bool seen_ = false;
+    std::future<void> thread_;
+};
+
+// Of one layer, whose newest queries have been observed where `seen` is.
+Status score(Due & due, int layer, Observed * seen) {
+    PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, gather_evidence(due.session, layer, seen));
+    const Stopwatch watch;
+    Status status = due.pass.add_layers(std::span(&evidence, 1));
+    due.session.ledger.plan_s += watch.seconds();
+    return status;
+}
+
+void score_layers(std::list<Due> & all) {
+    const LiveSession & first = all.front().session;
+    GraphRunner & runner = first.forward->observer_there();
+    const auto device = [&](size_t i) { return first.layout.device(first.governed[i]); };
+    std::unique_ptr<LayerObservation> now;
+    for (size_t i = 0; i < first.governed.size(); ++i) {
+        const int layer = first.governed[i];
+        if (!now) {
+            now = std::make_unique<LayerObservation>(all, layer);
+            now->start(runner, /*beside=*/false);
+        }
+        const Stopwatch waiting;
+        now->wait();
+        const double each_s = waiting.seconds() / static_cast<double>(all.size());
+        // The next, if the device runs it alone as it did this one: what it has not is computed by this machine's threads,
+        // which are about to score.
+        std::unique_ptr<LayerObservation> next;
+        const bool more = i + 1 < first.governed.size();
+        if (more && runner.n_pieces() == 1 && device(i) != nullptr && device(i) == device(i + 1)) {
+            next = std::make_unique<LayerObservation>(all, first.governed[i + 1]);
+            next->start(runner, /*beside=*/true);
+        }
+        size_t of = 0;
+        for (Due & due : all) {
+            due.session.ledger.evidence_s += each_s;
+            Observed * const seen = now->seen(of++);
+            if (due.status.ok()) {
+                due.status = guarded([&] { return score(due, layer, seen); });
+            }
+        }
+        now = std::move(next);
+    }
+}
+
+}  // namespace
+
+bool observes_there(const LiveSession & session) {
+    return session.layout.any_on_device() && (needs_of(session).any_window() || needs_of(session).last_query);
+}
+
+std::vector<Result<std::vector<LayerPlan>>> plan_there(std::span<LiveSession * const> sessions) {
+    std::list<Due> all;
+    for (LiveSession * session : sessions) {
+        EvictionPass pass(session->seq.policy, eviction_target(*session), /*cascade=*/false, /*n_to_come=*/0);
+        all.push_back({*session, needs_of(*session), std::move(pass), {}});
+    }
+    score_layers(all);
+    std::vector<Result<std::vector<LayerPlan>>> plans;
+    for (Due & due : all) {
+        const Stopwatch watch;
+        plans.push_back(guarded([&]() -> Result<std::vector<LayerPlan>> {
+            PITH_RETURN_IF_ERROR(due.status);
+            PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> made, due.pass.finish());
+            return due.session.of_model(std::move(made));
+        }));
+        due.session.ledger.plan_s += watch.seconds();
+    }
+    return plans;
+}
+
+void plan_together(std::span<LiveSession * const> sessions) noexcept {
+    static_cast<void>(guarded([&]() -> Status {
+        auto plans = plan_there(sessions);
+        for (size_t i = 0; i < sessions.size(); ++i) {
+            if (!plans[i].ok()) { continue; }
+            LiveSession & session = *sessions[i];
+            session.planned.emplace(PlannedEviction{std::move(*plans[i]), state_of(session)});
+        }
+        return {};
+    }));
+}
+
+}  // namespace pith

@@ -1,0 +1,152 @@
+// joint_eviction_test.cpp - sequences that are evicted in the same step, with lanes on a device: what they keep is what they
+// keep on the CPU, where each is evicted by itself, whatever fails meanwhile.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/likeliest_token.h"
+#include "device/ggml_calls.h"
+#include "device/on_devices.h"
+#include "engine/tiny_model.h"
+#include "pith/batch_engine.h"
+
+namespace pith::joint_eviction_test {
+namespace {
+
+using testing::fail_allocation;
+using testing::ggml_calls;
+using testing::random_tokens;
+
+struct Said {
+    std::vector<int32_t> tokens;
+    std::vector<std::vector<int32_t>> lanes;  // as the last token was chosen
+    int64_t n_evictions = 0;
+    bool operator==(const Said &) const = default;
+};
+
+// Which allocation on the device fails: the k-th of a step; below 0: none.
+struct Trouble {
+    int step = 0;
+    int k = -1;
+    int n_failed = 0;  // requests that ended
+    bool came = false;
+};
+
+// Of sequences that go on together from one prompt, and so are evicted together.
+std::vector<Said> say(const Model & model, const std::string & policy, int n_sequences, Trouble * trouble = nullptr) {
+    EngineOptions options;
+    options.grid = 0;
+    options.n_threads = 1;
+    options.type_k = options.type_v = KvType::kF32;
+    auto engine = model.engine(options);
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    Request prompt;
+    prompt.tokens = random_tokens(280, 384);
+    prompt.options.policy = policy;
+    prompt.options.budget = 250;
+    prompt.options.evict_every = 8;
+    prompt.keep = true;
+    prompt.max_tokens = 0;
+    const auto base = engine->submit(prompt);
+    EXPECT_TRUE(base.ok() && engine->run().ok());
+    std::vector<Said> said(static_cast<size_t>(n_sequences));
+    std::vector<int64_t> ids(said.size());
+    for (size_t i = 0; i < said.size(); ++i) {
+        Request request;
+        request.after = *base;
+        request.tokens = {static_cast<int32_t>(1 + i)};
+        request.max_tokens = 30 + static_cast<int>(i);
+        request.choose = [&, i](std::span<const float> logits) -> Result<int32_t> {
+            said[i].lanes.clear();
+            for (int lane = 0; lane < 6; ++lane) {
+                const auto positions = engine->lane_positions(ids[i], lane / 2, lane % 2);
+                said[i].lanes.emplace_back(positions.begin(), positions.end());
+            }
+            said[i].tokens.push_back(likeliest_token(logits));
+            return said[i].tokens.back();
+        };
+        ids[i] = engine->submit(request).value();
+    }
+    int n_steps = 0;
+    for (bool more = true; more; ++n_steps) {
+        const bool fails = trouble != nullptr && n_steps == trouble->step;
+        const int64_t before = ggml_calls().allocations;
+        if (fails) { fail_allocation(trouble->k); }
+        const auto stepped = engine->step();
+        fail_allocation(-1);
+        if (fails) { trouble->came = ggml_calls().allocations - before > trouble->k; }
+        EXPECT_TRUE(stepped.ok()) << stepped.status().message();
+        more = stepped.ok() && *stepped;
+    }
+    for (size_t i = 0; i < ids.size(); ++i) {
+        said[i].n_evictions = engine->ledger(ids[i]).value().n_evictions;
+        if (engine->state(ids[i]) == RequestState::kDone) { continue; }
+        EXPECT_NE(trouble, nullptr) << engine->status(ids[i]).message();
+        EXPECT_FALSE(engine->status(ids[i]).message().empty());
+        if (trouble != nullptr) { ++trouble->n_failed; }
+        said[i] = {};
+    }
+    return said;
+}
+
+class JointEviction : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+        const std::string path = testing::scratch_file("joint-eviction.gguf");
+        ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
+        auto there = testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
+        auto here = Model::load(path);
+        ASSERT_TRUE(there.ok() && here.ok());
+        there_.emplace(std::move(*there));
+        here_.emplace(std::move(*here));
+    }
+    std::optional<Model> there_, here_;
+};
+
+TEST_F(JointEviction, KeepsWhatTheCpuKeeps) {
+    for (const char * policy : {"snapkv:window=8", "snapkv:window=8+ada", "snapkv:window=100", "tova", "cake", "h2o", "keydiff",
+                                "laprox:window=8", "streaming", "expected+global"}) {
+        SCOPED_TRACE(policy);
+        const std::vector<Said> there = say(*there_, policy, 5);
+        EXPECT_EQ(there, say(*here_, policy, 5));
+        for (const Said & one : there) { EXPECT_GE(one.n_evictions, 3); }
+    }
+}
+
+// At whichever buffer it fails in a step: who has not ended says what all say where nothing fails.
+TEST_F(JointEviction, IsDoneAllTheSameWhereTheDevicesMemoryEnds) {
+    constexpr int kSequences = 4;
+    const std::string policy = "snapkv:window=8+ada";
+    const std::vector<Said> whole = say(*there_, policy, kSequences);
+    int n_failed = 0;
+    int n_same = 0;
+    int n_came = 0;
+    for (int step = 0; step < 20; ++step) {
+        for (int k = 0;; k += 2) {
+            SCOPED_TRACE("step " + std::to_string(step) + ", allocation " + std::to_string(k));
+            Trouble trouble{step, k};
+            const std::vector<Said> said = say(*there_, policy, kSequences, &trouble);
+            if (!trouble.came) { break; }  // the step takes no more
+            ++n_came;
+            n_failed += trouble.n_failed;
+            EXPECT_LE(trouble.n_failed, step == 0 ? 1 : 0) << "who finds no memory for its copy of the prompt ends, alone";
+            for (size_t i = 0; i < said.size(); ++i) {
+                if (said[i].tokens.empty()) { continue; }
+                EXPECT_EQ(said[i], whole[i]);
+                ++n_same;
+            }
+        }
+    }
+    std::cout << n_came << " times: " << n_same << " answers were whole, " << n_failed << " requests ended\n";
+    EXPECT_GT(n_came, 10);
+    EXPECT_EQ(n_same, kSequences * n_came - n_failed);
+}
+
+}  // namespace
+}  // namespace pith::joint_eviction_test
