@@ -243,6 +243,41 @@ TEST_F(DeviceCalls, ChunksThatAreLeftToUsAreLong) {
     EXPECT_EQ(asked.of_layer(&GgmlCalls::graphs), 5);
 }
 
+// They come back with every layer and chunk, and chunks are as on this machine; what is kept stays the same.
+TEST_F(DeviceCalls, ADeviceWithoutMemoryForHiddenStatesSendsThemBack) {
+    constexpr int kTokens = 1200;  // three chunks
+    const auto model = load(kManyLayers);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto prompt = random_tokens(kTokens, model->info().n_vocab);
+    std::vector<GgmlCalls> calls;
+    std::vector<std::vector<std::vector<int32_t>>> kept;
+    for (const int64_t free : {int64_t{-1}, int64_t{1} << 20U}) {
+        testing::tell_free_memory(free);
+        SessionOptions options;
+        options.n_threads = 1;
+        options.policy = "snapkv:window=8";
+        options.budget = 40;
+        options.prefill = PrefillSchedule::kOneShot;
+        auto session = model->session(options);
+        ASSERT_TRUE(session.ok());
+        const GgmlCalls before = ggml_calls();
+        const Status read = session->prefill(prompt);
+        testing::tell_free_memory(-1);
+        ASSERT_TRUE(read.ok()) << read.message();
+        calls.push_back(ggml_calls() - before);
+        auto & lanes = kept.emplace_back();
+        for (int lane = 0; lane < kManyLayers * session->n_kv_heads(); ++lane) {
+            const auto positions = session->lane_positions(lane / session->n_kv_heads(), lane % session->n_kv_heads());
+            lanes.emplace_back(positions.begin(), positions.end());
+        }
+    }
+    EXPECT_EQ(kept[0], kept[1]);
+    const int64_t states = int64_t{kTokens} * model->info().n_embd * sizeof(float);
+    EXPECT_LT(calls[0].bytes_down, states);
+    EXPECT_GT(calls[1].bytes_down, (kManyLayers - 1) * states);
+    EXPECT_EQ(calls[1].graphs - calls[0].graphs, 2 * kManyLayers) << "three chunks a layer in place of one";
+}
+
 // What is kept does not depend on how long chunks are, nor on where hidden states lie.
 TEST_F(DeviceCalls, LongChunksKeepWhatShortOnesKeep) {
     const auto there = load(kFewLayers);

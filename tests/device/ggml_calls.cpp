@@ -25,6 +25,7 @@ constexpr const char * kNames[] = {"graphs",      "splits",   "copies",     "upl
 static_assert(std::size(kCounts) == std::size(kNames));
 
 std::atomic<int> allocations_until_failure{-1};
+std::atomic<int64_t> told_free_memory{-1};
 std::atomic<int64_t> counted[std::size(kCounts)];
 // A call of ggml's that another of these makes is a part of that one.
 thread_local int depth = 0;
@@ -160,9 +161,20 @@ ggml_backend_buffer_t ggml_backend_buft_alloc_buffer(ggml_backend_buffer_type_t 
     return next(type, size);
 }
 
+void ggml_backend_dev_memory(ggml_backend_dev_t device, size_t * free, size_t * total) {
+    static auto * const next = PITH_NEXT(ggml_backend_dev_memory);
+    next(device, free, total);
+    const int64_t told = told_free_memory;
+    if (told >= 0 && ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU) { *free = static_cast<size_t>(told); }
+}
+
 }  // extern "C"
 
 namespace pith::testing {
+
+void tell_free_memory(int64_t n_bytes) {
+    told_free_memory = n_bytes;
+}
 
 void fail_allocation(int n_before) {
     allocations_until_failure = n_before;
