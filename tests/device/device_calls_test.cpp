@@ -202,8 +202,8 @@ TEST_F(DeviceCalls, OfAnEvictionCanOnlyFall) {
             SCOPED_TRACE(std::string(policy) + ", sequences: " + std::to_string(n_sequences));
             const PerLayer calls = per_layer([&](const Model & model) { return of_eviction(model, n_sequences, policy); });
             const GgmlCalls all = calls.at(kLayersOfAModel);
-            // Of them two for each sequence and nothing of the device: this machine's threads score.
-            expect_at_most({2 * 32, 3 * 32, 2 * 32 + 2 + 2 * n_sequences, 2 * 32 + 2}, all);
+            // Of the waits one for each sequence is not for the device: this machine's threads choose.
+            expect_at_most({2 * 32, 3 * 32, 2 * 32 + 2 + n_sequences, 2 * 32 + 2}, all);
             EXPECT_EQ(all.downloads, 32) << "what was observed of a layer";
             EXPECT_LE(all.operations, 8 * 32);
         }

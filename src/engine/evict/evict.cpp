@@ -15,10 +15,6 @@
 #include "engine/pass/token_pass.h"
 
 namespace pith {
-namespace {
-
-constexpr size_t kScoredTogetherBytes = size_t{16} << 20U;
-
 size_t bytes_of(const LayerEvidence & evidence) {
     size_t n = evidence.positions.size() * sizeof(int32_t);
     for (const Ragged<float> * rows :
@@ -32,6 +28,8 @@ size_t bytes_of(const LayerEvidence & evidence) {
     }
     return n;
 }
+
+namespace {
 
 // Layers are scored side by side, as many at a time as their evidence leaves memory for.
 Result<std::vector<LayerPlan>> plan_all(LiveSession & session) {

@@ -5,6 +5,7 @@
 // are then as before.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -30,6 +31,9 @@ std::vector<EvidenceNeeds> all_needs(const LiveSession & session, const Evidence
 Result<LayerEvidence> gather_evidence(LiveSession & session, int layer, const EvidenceNeeds & needs);
 // seen: what was observed of the newest queries already (EvidenceState::newest_queries()); null: nothing.
 Result<LayerEvidence> gather_evidence(LiveSession & session, int layer, Observed * seen = nullptr);
+// Layers are scored side by side while their evidence, in memory, comes to no more than about so much.
+inline constexpr size_t kScoredTogetherBytes = size_t{16} << 20U;
+size_t bytes_of(const LayerEvidence & evidence);
 // What plans of the eviction at hand depend on.
 PlannedEviction::State state_of(const LiveSession & session);
 // Whether evict_all() would plan anything, as things are.

@@ -10,6 +10,8 @@
 
 #include "core/guarded.h"
 #include "core/stopwatch.h"
+#include "core/tasks.h"
+#include "device/cpu_threads.h"
 #include "engine/evict/evict.h"
 #include "engine/evict/observers.h"
 #include "evidence/observe.h"
@@ -23,6 +25,8 @@ struct Due {
     EvidenceNeeds needs;
     EvictionPass pass;
     Status status;
+    std::vector<LayerEvidence> seen;  // and not scored yet
+    std::vector<LayerPlan> plans;
 };
 
 EvidenceNeeds needs_of(const LiveSession & session) {
@@ -81,20 +85,48 @@ private:
     std::future<void> thread_;
 };
 
-// Of one layer, whose newest queries have been observed where `seen` is.
-Status score(Due & due, int layer, Observed * seen) {
-    PITH_ASSIGN_OR_RETURN(const LayerEvidence evidence, gather_evidence(due.session, layer, seen));
-    const Stopwatch watch;
-    Status status = due.pass.add_layers(std::span(&evidence, 1));
-    due.session.ledger.plan_s += watch.seconds();
-    return status;
+// Several share the threads; one alone gives them its layers. What reads lanes as it scores has the runner to itself.
+bool side_by_side(std::span<LiveSession * const> sessions) {
+    return sessions.size() > 1 &&
+           std::ranges::none_of(sessions, [](const LiveSession * session) { return needs_of(*session).values; });
 }
 
-void score_layers(std::list<Due> & all) {
+// Calls work(due) for each, on the threads where all may be side by side. What they leave undone has their status.
+template <class Work>
+void each(std::list<Due> & all, bool beside, Work work) {
+    const Stopwatch watch;
+    std::vector<Due *> of;
+    std::vector<char> done(all.size(), 0);
+    for (Due & due : all) { of.push_back(&due); }
+    const auto one = [&](int i) {
+        Due & due = *of[static_cast<size_t>(i)];
+        if (due.status.ok()) {
+            due.status = guarded([&] { return work(due); });
+        }
+        done[static_cast<size_t>(i)] = 1;
+    };
+    const auto n = static_cast<int>(of.size());
+    const Status status = beside ? tasks_on(all.front().session.forward->observer())(n, one) : run_in_turn(n, one);
+    for (size_t i = 0; i < of.size(); ++i) {
+        if (done[i] == 0) { of[i]->status = status; }
+        of[i]->session.ledger.plan_s += watch.seconds() / n;
+    }
+}
+
+void score(std::list<Due> & all, bool beside) {
+    each(all, beside, [](Due & due) {
+        Status status = due.pass.add_layers(due.seen);
+        due.seen.clear();
+        return status;
+    });
+}
+
+void score_layers(std::list<Due> & all, bool beside) {
     const LiveSession & first = all.front().session;
     GraphRunner & runner = first.forward->observer_there();
     const auto device = [&](size_t i) { return first.layout.device(first.governed[i]); };
     std::unique_ptr<LayerObservation> now;
+    size_t bytes = 0;
     for (size_t i = 0; i < first.governed.size(); ++i) {
         const int layer = first.governed[i];
         if (!now) {
@@ -116,9 +148,17 @@ void score_layers(std::list<Due> & all) {
         for (Due & due : all) {
             due.session.ledger.evidence_s += each_s;
             Observed * const seen = now->seen(of++);
-            if (due.status.ok()) {
-                due.status = guarded([&] { return score(due, layer, seen); });
-            }
+            if (!due.status.ok()) { continue; }
+            due.status = guarded([&]() -> Status {
+                PITH_ASSIGN_OR_RETURN(LayerEvidence evidence, gather_evidence(due.session, layer, seen));
+                bytes += bytes_of(evidence);
+                due.seen.push_back(std::move(evidence));
+                return {};
+            });
+        }
+        if (bytes >= kScoredTogetherBytes || !more) {
+            score(all, beside);
+            bytes = 0;
         }
         now = std::move(next);
     }
@@ -132,20 +172,23 @@ bool observes_there(const LiveSession & session) {
 
 std::vector<Result<std::vector<LayerPlan>>> plan_there(std::span<LiveSession * const> sessions) {
     std::list<Due> all;
+    const bool beside = side_by_side(sessions);
     for (LiveSession * session : sessions) {
-        EvictionPass pass(session->seq.policy, eviction_target(*session), /*cascade=*/false, /*n_to_come=*/0);
-        all.push_back({*session, needs_of(*session), std::move(pass), {}});
+        EvictionTarget target = eviction_target(*session);
+        if (beside) { target.run_tasks = run_in_turn; }  // on one of the threads itself
+        EvictionPass pass(session->seq.policy, std::move(target), /*cascade=*/false, /*n_to_come=*/0);
+        all.push_back({*session, needs_of(*session), std::move(pass), {}, {}, {}});
     }
-    score_layers(all);
+    score_layers(all, beside);
+    each(all, beside, [](Due & due) -> Status {
+        PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> made, due.pass.finish());
+        due.plans = due.session.of_model(std::move(made));
+        return {};
+    });
     std::vector<Result<std::vector<LayerPlan>>> plans;
     for (Due & due : all) {
-        const Stopwatch watch;
-        plans.push_back(guarded([&]() -> Result<std::vector<LayerPlan>> {
-            PITH_RETURN_IF_ERROR(due.status);
-            PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> made, due.pass.finish());
-            return due.session.of_model(std::move(made));
-        }));
-        due.session.ledger.plan_s += watch.seconds();
+        plans.push_back(due.status.ok() ? Result<std::vector<LayerPlan>>(std::move(due.plans))
+                                        : Result<std::vector<LayerPlan>>(due.status));
     }
     return plans;
 }

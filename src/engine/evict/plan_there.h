@@ -2,7 +2,8 @@
 // layer. Stage: engine.
 //
 // What is observed of a layer is one graph for all of them, whose results come in one piece; while the device computes it, this
-// machine scores the layer before. Plans are those that each sequence would have made by itself.
+// machine takes in the layer before, and scores those that have come, sequences or else layers side by side. Plans are those
+// that each sequence would have made by itself.
 #pragma once
 
 #include <span>
