@@ -1,6 +1,7 @@
 // host_bytes.cpp - a buffer of the device's own kind of host memory, or a vector.
 #include "device/host_bytes.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "device/sent_graphs.h"
@@ -22,12 +23,14 @@ HostBytes::HostBytes(HostBytes && other) noexcept
 
 void HostBytes::resize(size_t n) {
     if (n > capacity()) {
+        const size_t with_room = std::max(n, capacity() + capacity() / 2);  // graph after graph of a prompt takes a little more
         release();
-        if (type_ != nullptr) { buffer_ = ggml_backend_buft_alloc_buffer(type_, n); }
+        if (type_ != nullptr) { buffer_ = ggml_backend_buft_alloc_buffer(type_, with_room); }
         if (buffer_ != nullptr) {
             pinned_ = static_cast<uint8_t *>(ggml_backend_buffer_get_base(buffer_));
             capacity_ = ggml_backend_buffer_get_size(buffer_);
         } else {
+            bytes_.reserve(with_room);
             bytes_.resize(n);
         }
     } else if (buffer_ == nullptr) {

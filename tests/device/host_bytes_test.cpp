@@ -25,6 +25,15 @@ TEST(HostBytes, LieInTheBackEndsMemoryWhereItNamesAny) {
             std::iota(bytes.data(), bytes.data() + n, uint8_t{7});
             for (size_t i = 0; i < n; ++i) { ASSERT_EQ(bytes.data()[i], static_cast<uint8_t>(i + 7)); }
         }
+        int n_more = 0;
+        for (size_t n = 70000; n < 140000; n += 100) {
+            const size_t before = bytes.capacity();
+            bytes.resize(n);
+            n_more += bytes.capacity() > before ? 1 : 0;
+        }
+        EXPECT_LE(n_more, 2) << "what grows little by little is moved seldom";
+        bytes.resize(70000);
+        std::iota(bytes.data(), bytes.data() + bytes.size(), uint8_t{7});
         HostBytes moved(std::move(bytes));
         EXPECT_EQ(moved.size(), 70000U);
         EXPECT_EQ(moved.data()[69999], static_cast<uint8_t>(69999 + 7));
