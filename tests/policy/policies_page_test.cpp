@@ -15,7 +15,7 @@ namespace pith::test::policies_page_test {
 namespace {
 
 std::string row_of_alias(const PolicyInfo & alias) {
-    return "| `" + alias.name + "` | `" + alias.meaning + "` | " + alias.paper + " |";
+    return "| `" + alias.name + "` | `" + alias.meaning + "` |";
 }
 
 // The rows that begin with a name, of the section under `heading`.
