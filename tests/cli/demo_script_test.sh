@@ -55,12 +55,13 @@ PITH
 chmod +x "$work/pith"
 expect 0 "$scripts/demo_real" "$work/pith"
 out "^What is the narrator's name\?$"
-out '^  everything +Edda Voss, 0{79}…$'
+out '^  everything +Edda Voss, 0{63}…$'
 out '^  a fifth, by streaming +Nobody knows\.$'
 out '^everything +2 of 3  19\.0 MiB$'
 out '^a fifth, by streaming +0 of 3  4\.2 MiB$'
 out '^Try next:$'
-out 'pith run -m .*/SmolLM2-135M-Instruct.Q4_1.gguf -f YOUR.txt'
+out '^  model=.*/SmolLM2-135M-Instruct.Q4_1.gguf$'
+out 'pith run -m \$model -f YOUR.txt'
 said 'it is here already'
 printf '#!/bin/sh\necho "pith: the model is broken" >&2\nexit 1\n' >"$work/pith"
 expect 1 "$scripts/demo_real" "$work/pith"

@@ -224,6 +224,10 @@ def check_documents(window):
     expect(page.locator("#memory-text")).to_have_text(re.compile(r"^[0-9.]+ .*B of [0-9.]+ .iB"))
     held, most = page.evaluate("[document.getElementById('memory').value, document.getElementById('memory').max]")
     assert 0 < held < most, (held, most)
+    # What auto has chosen may have a long name, which wraps instead of hiding the numbers below it.
+    page.evaluate("document.querySelector('#numbers dd').textContent = 'vmax:pool=avg45:pool_over=before+entropy'")
+    wide, seen = page.evaluate("(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth])(document.getElementById('cache-panel'))")
+    assert wide <= seen, f"the cache's panel is {seen} pixels wide, what is in it {wide}"
     page.screenshot(path="wide-light.png")
 
 
