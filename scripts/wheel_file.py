@@ -95,6 +95,8 @@ def collect(tree, roots, licences):
     files = {"__init__.py": tree / "share/pith/python/pith.py", "__main__.py": ROOT / "python/wheel/__main__.py"}
     for model in sorted((tree / "share/pith/models").iterdir()):
         files[f"share/pith/models/{model.name}"] = model
+    for file in sorted((tree / "share/pith/sample").glob("*")):
+        files[f"share/pith/sample/{file.name}"] = file
     for name in ("pith", "pith-lab"):
         files[f"bin/{name}"] = tree / "bin" / name
     files["lib/libpith.so"] = tree / "lib/libpith.so"
