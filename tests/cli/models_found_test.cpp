@@ -30,6 +30,8 @@ TEST(ModelFolders, FollowTheProgramsOwnVariables) {
     EXPECT_EQ(plain["LM Studio"], "/h/.lmstudio/models /h/.cache/lm-studio/models ");
     EXPECT_EQ(plain["Hugging Face"], "/h/.cache/huggingface/hub ");
     EXPECT_EQ(plain["llama.cpp"], "/h/.cache/llama.cpp ");
+    EXPECT_EQ(plain["Pith"], "/h/.cache/pith/models ");
+    EXPECT_EQ(paths({{"HOME", "/h"}, {"PITH_MODELS", "/p"}})["Pith"], "/p ");
     auto set =
         paths({{"HOME", "/h"}, {"OLLAMA_MODELS", "/o"}, {"HF_HOME", "/f"}, {"LLAMA_CACHE", "/l"}, {"XDG_CACHE_HOME", "/x"}});
     EXPECT_EQ(set["Ollama"], "/o /usr/share/ollama/.ollama/models ");

@@ -13,8 +13,8 @@ using nlohmann::json;
 class Models : public ::testing::Test {
 protected:
     void SetUp() override {
-        for (const char * name :
-             {"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "LLAMA_CACHE", "OLLAMA_MODELS"}) {
+        for (const char * name : {"HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "LLAMA_CACHE",
+                                  "OLLAMA_MODELS", "PITH_MODELS"}) {
             unsetenv(name);
         }
         setenv("HOME", folder_.file("home").c_str(), 1);
@@ -119,7 +119,8 @@ TEST_F(Models, OfNobodySaysWhereItLooked) {
     const Outcome outcome = run_pith({"models"});
     EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_EQ(outcome.out, "");
-    for (const char * folder : {".ollama/models", ".lmstudio/models", ".cache/huggingface/hub", ".cache/llama.cpp"}) {
+    for (const char * folder :
+         {".ollama/models", ".lmstudio/models", ".cache/huggingface/hub", ".cache/llama.cpp", ".cache/pith/models"}) {
         EXPECT_NE(outcome.err.find(folder_.file(std::string("home/") + folder)), std::string::npos) << outcome.err;
     }
     EXPECT_EQ(run_pith({"models", "--json"}).out, "[]\n");
@@ -128,6 +129,8 @@ TEST_F(Models, OfNobodySaysWhereItLooked) {
 TEST_F(Models, AreFoundByName) {
     const std::string in_ollama = put_in_ollama("library/tiny/latest", std::string(64, 'b'));
     const std::string in_studio = put(".lmstudio/models/Maker/Repo/model-Q8_0.gguf");
+    const std::string fetched = put(".cache/pith/models/Smol-Instruct.Q4_1.gguf");
+    EXPECT_EQ(found("smol"), fetched);
     EXPECT_EQ(found("tiny:latest"), in_ollama);
     EXPECT_EQ(found("tiny"), in_ollama);
     EXPECT_EQ(found("maker/repo"), in_studio);

@@ -34,6 +34,8 @@ std::string_view to_string(ModelOrigin origin) {
             return "Hugging Face";
         case ModelOrigin::kLlamaCpp:
             return "llama.cpp";
+        case ModelOrigin::kPith:
+            return "Pith";
     }
     return "";
 }
@@ -65,6 +67,8 @@ std::vector<ModelFolder> model_folders(const Environment & environment) {
     add(ModelOrigin::kHuggingFace, hub_cache_folder(environment));
     add(ModelOrigin::kLlamaCpp,
         first_set(environment, {{"LLAMA_CACHE", ""}, {"XDG_CACHE_HOME", "/llama.cpp"}, {"HOME", "/.cache/llama.cpp"}}));
+    add(ModelOrigin::kPith,
+        first_set(environment, {{"PITH_MODELS", ""}, {"XDG_CACHE_HOME", "/pith/models"}, {"HOME", "/.cache/pith/models"}}));
     return folders;
 }
 

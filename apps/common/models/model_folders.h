@@ -1,5 +1,5 @@
-// model_folders.h - where other programs keep models, by the environment variables and defaults that they use themselves.
-// Pure C++: no I/O.
+// model_folders.h - where other programs and scripts/fetch_models keep models, by the environment variables and defaults that
+// they use themselves. Pure C++: no I/O.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace pith::app {
 
-enum class ModelOrigin { kOllama, kLmStudio, kHuggingFace, kLlamaCpp };
+enum class ModelOrigin { kOllama, kLmStudio, kHuggingFace, kLlamaCpp, kPith };
 std::string_view to_string(ModelOrigin origin);  // "Ollama", "LM Studio" …
 
 struct ModelFolder {

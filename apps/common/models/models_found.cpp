@@ -199,6 +199,9 @@ std::vector<FoundModel> find_models(std::span<const ModelFolder> folders) {
                 add_hub_cache(folder.path, here);
                 add_folder(folder.path, 0, here);
                 break;
+            case ModelOrigin::kPith:
+                add_folder(folder.path, 0, here);
+                break;
         }
         std::ranges::stable_sort(here, {}, &FoundModel::name);
         for (FoundModel & model : here) {
