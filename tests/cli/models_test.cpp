@@ -130,6 +130,7 @@ TEST_F(Models, AreFoundByName) {
     const std::string in_ollama = put_in_ollama("library/tiny/latest", std::string(64, 'b'));
     const std::string in_studio = put(".lmstudio/models/Maker/Repo/model-Q8_0.gguf");
     const std::string fetched = put(".cache/pith/models/Smol-Instruct.Q4_1.gguf");
+    put(".cache/pith/models/Smol-Instruct.Q4_1.importance.gguf");  // of `pith calibrate importance`: no model
     EXPECT_EQ(found("smol"), fetched);
     EXPECT_EQ(found("tiny:latest"), in_ollama);
     EXPECT_EQ(found("tiny"), in_ollama);
@@ -158,7 +159,7 @@ TEST_F(Models, OfSeveralThatANameMayMeanNoneIsTaken) {
 TEST_F(Models, ThatAreNotThereAreAnErrorThatSaysWhereItLooked) {
     put_in_ollama("library/tiny/latest", std::string(64, 'c'));
     expect_error(run_pith({"info", "-m", "huge"}), 1,
-                 {"'huge'", "Ollama, LM Studio, Hugging Face and llama.cpp", "`pith models`"});
+                 {"'huge'", "Ollama, LM Studio, Hugging Face, llama.cpp and scripts/fetch_models", "`pith models`"});
     expect_error(run_pith({"info", "-m", "tinx:latest"}), 1, {"'tinx:latest'", "did you mean 'tiny:latest'?"});
     expect_error(run_pith({"info", "-m", "user/repo:Q8_0"}), 1, {"'user/repo:Q8_0'", "`-hf user/repo:Q8_0`"});
     expect_error(run_pith({"run", "-m", "/nowhere.gguf", "-p", "x"}), 1, {"/nowhere.gguf"});

@@ -11,7 +11,7 @@ last=$(awk '/^FROM/ { stage = "" } { stage = stage $0 "\n" } END { printf "%s", 
 user=$(sed -nE 's/^USER +//p' <<<"$last" | tail -1)
 [[ $user =~ ^[1-9][0-9]*$ ]] || fail "the image runs as '$user': a number that is not 0 is wanted, which Kubernetes can check"
 grep -q '^HEALTHCHECK' <<<"$last" && grep -q 'GET /health ' <<<"$last" || fail "no health check on /health"
-for ignored in .git .deps build 'build-*' out; do
+for ignored in .git .deps build 'build-*' out '**/*.gguf'; do
   grep -qxF "$ignored" .dockerignore || fail ".dockerignore lets $ignored into the image's build"
 done
 

@@ -73,7 +73,8 @@ std::optional<GgufName> parse_gguf_name(std::string_view path) {
 bool is_model_name(std::string_view path) {
     if (!parse_gguf_name(path)) { return false; }
     const std::string file = to_lower(path.substr(path.rfind('/') + 1));
-    constexpr std::array<std::string_view, 6> kBeside = {"mmproj", "imatrix", "mtp-", "eagle3-", "dflash-", "dspark-"};
+    constexpr std::array<std::string_view, 7> kBeside = {"mmproj",  "imatrix", "mtp-",        "eagle3-",
+                                                         "dflash-", "dspark-", ".importance."};
     return std::none_of(kBeside.begin(), kBeside.end(),
                         [&](std::string_view word) { return file.find(word) != std::string::npos; });
 }

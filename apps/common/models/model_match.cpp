@@ -51,8 +51,8 @@ Result<ModelMatch> match_model(const std::string & name, std::span<const FoundMo
     const std::string near(nearest(name, names));
     return {ErrorCode::kNotFound,
             "there is no file '" + name +
-                "', and no model of that name in the folders of Ollama, LM Studio, Hugging Face and "
-                "llama.cpp" +
+                "', and no model of that name in the folders of Ollama, LM Studio, Hugging Face, "
+                "llama.cpp and scripts/fetch_models" +
                 (near.empty() ? ": `pith models` lists what they hold" : "; did you mean '" + near + "'?")};
 }
 

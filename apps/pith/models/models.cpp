@@ -134,8 +134,8 @@ int models_command(bool json) {
 
 void add_models_command(CLI::App & root, int & exit_code) {
     auto json = std::make_shared<bool>(false);
-    CLI::App * command =
-        root.add_subcommand("models", "List the models that Ollama, LM Studio, Hugging Face's tools and llama.cpp keep here");
+    CLI::App * command = root.add_subcommand(
+        "models", "List the models that Ollama, LM Studio, Hugging Face's tools, llama.cpp and scripts/fetch_models keep here");
     add(*command, option("--json"), *json, "One JSON array on standard output");
     command->callback([json, &exit_code] { exit_code = models_command(*json); });
 }

@@ -179,6 +179,23 @@ TEST(Svg, AxesAreOfRoundNumbersAroundTheValues) {
     }
 }
 
+TEST(Svg, ChartsBesideEachOtherHaveTheSameAxes) {
+    LineChart high = chart_of("high", {}, {line("a", {20, 98})});
+    LineChart low = chart_of("low", {}, {line("a", {7})});
+    high.x = {1, 8};
+    low.x = {8};
+    SvgPage page("a page");
+    page.add(ChartGroup{"group", {high, low}});
+    const std::string svg = page.str();
+    EXPECT_EQ(count(svg, ">100</text>"), 2U);
+    EXPECT_EQ(count(svg, ">20</text>"), 2U);
+    EXPECT_EQ(count(svg, ">2</text>"), 2U) << "also along the other axis";
+    low.y_label = "seconds";
+    SvgPage other("a page");
+    other.add(ChartGroup{"group", {high, low}});
+    EXPECT_EQ(count(other.str(), ">100</text>"), 1U);
+}
+
 TEST(Svg, BudgetsStandToScale) {
     LineChart chart = chart_of("score", {"10%", "20%", "80%"}, {line("snapkv", {1, 2, 3})});
     const auto gaps = [](const LineChart & one) {
