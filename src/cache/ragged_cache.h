@@ -79,6 +79,13 @@ struct CacheLayout {
     std::shared_ptr<LaneDevice> device(int layer) const {
         return devices.empty() ? nullptr : devices[static_cast<size_t>(layer)];
     }
+    // Whether each layer's lanes lie in the same memory as the other's.
+    bool lies_as(const CacheLayout & other) const {
+        for (int layer = 0; layer < n_layers(); ++layer) {
+            if (device(layer) != other.device(layer)) { return false; }
+        }
+        return true;
+    }
     bool any_on_device() const {
         return std::ranges::any_of(devices, [](const auto & one) { return one != nullptr; });
     }

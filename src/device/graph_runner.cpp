@@ -78,12 +78,15 @@ Status GraphRunner::plan() {
         if (has_all != of_devices_.end()) {
             PITH_RETURN_IF_ERROR((*has_all)->plan(build_.graph_, build_.inputs_, build_.outputs_, build_.growth_));
             whole_ = has_all->get();
+        } else if (whole_only_) {
+            return {ErrorCode::kUnsupported, "no device runs all of a compute graph"};
         } else {
             PITH_RETURN_IF_ERROR(scheduled_.plan(build_.graph_, devices_, backend_));
         }
         planned_ = true;
         return {};
     }
+    if (whole_only_) { return {ErrorCode::kUnsupported, "a compute graph is for no device"}; }
     if (gallocr_ == nullptr) { gallocr_ = ggml_gallocr_new(ggml_backend_get_default_buffer_type(backend_)); }
     if (gallocr_ == nullptr || !ggml_gallocr_reserve(gallocr_, build_.graph_) ||
         !ggml_gallocr_alloc_graph(gallocr_, build_.graph_)) {

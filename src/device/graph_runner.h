@@ -144,6 +144,10 @@ public:
     // more.
     void set_profile(GraphProfile * profile) { profile_ = profile; }
 
+    // Until it is said otherwise: a graph that no device runs alone fails with kUnsupported before anything of it is computed.
+    // For whoever runs one beside other work on this machine's threads.
+    void set_whole_only(bool on) { whole_only_ = on; }
+
     // Of the last graph, pieces that run in one place each; 0: it ran here, as one.
     int n_pieces() const { return whole_ != nullptr ? 1 : scheduled_.n_pieces(); }
 
@@ -173,6 +177,7 @@ private:
     std::unique_ptr<GraphWorkspace> workspace_;  // null until an operation asks
     GraphBuild build_;
     std::vector<std::unique_ptr<DeviceGraph>> of_devices_;
+    bool whole_only_ = false;
     DeviceGraph * whole_ = nullptr;  // of these, the one that runs the graph; null: none runs all of it
     ScheduledGraph scheduled_;       // of graphs over several places
     bool planned_ = false;

@@ -372,6 +372,52 @@ TEST_P(OnDevices, GatesSayTheSame) {
     }
 }
 
+// Its gates let all in, so it could share a pass; but its lanes lie here, and those of the other may lie on a device.
+TEST_P(OnDevices, AGatedSequenceAnswersBesideAnother) {
+    constexpr int kAnswer = 60;  // so that both answer for a while
+    GateConfig gate = testing::even_gate();
+    gate.tau = 1e-6F;
+    const auto files = testing::gated_files(tiny_spec(), gate);
+    ASSERT_TRUE(files.ok()) << files.status().message();
+    ModelOptions options;
+    options.gate_file = files->gate;
+    const auto cpu = Model::load(files->model, options);
+    options.devices = options_of(GetParam());
+    const auto devices = Model::load(files->model, options);
+    ASSERT_TRUE(cpu.ok() && devices.ok()) << devices.status().message();
+    const auto said_by = [&](const Model & model, bool gated_first) {
+        EngineOptions engine_options;
+        engine_options.grid = 0;
+        engine_options.n_threads = 1;
+        engine_options.type_k = engine_options.type_v = KvType::kF32;
+        auto engine = model.engine(engine_options);
+        EXPECT_TRUE(engine.ok()) << engine.status().message();
+        std::vector<std::vector<int32_t>> said(2);
+        for (size_t i = 0; i < said.size(); ++i) {
+            const bool is_gated = (i == 0) == gated_first;
+            Request request;
+            request.tokens = random_tokens(kPrompt, model.info().n_vocab, static_cast<unsigned>(i));
+            request.options = session_options(is_gated ? "gated" : "snapkv:window=8");
+            if (is_gated) { request.options.budget = Budget(); }
+            request.max_tokens = kAnswer;
+            request.choose = [&said, i](std::span<const float> logits) -> Result<int32_t> {
+                said[i].push_back(likeliest_token(logits));
+                return said[i].back();
+            };
+            const auto id = engine->submit(request);
+            EXPECT_TRUE(id.ok()) << id.status().message();
+        }
+        const Status run = engine->run();
+        EXPECT_TRUE(run.ok()) << run.message();
+        return said;
+    };
+    for (const bool gated_first : {false, true}) {
+        const auto expected = said_by(*cpu, gated_first);
+        EXPECT_EQ(expected.front().size(), static_cast<size_t>(kAnswer));
+        EXPECT_EQ(said_by(*devices, gated_first), expected);
+    }
+}
+
 // Lanes lie here: what is saved on one is opened on the other.
 TEST_P(OnDevices, FilesAndSnapshotsAreAsWithout) {
     load_both(tiny_spec());

@@ -99,6 +99,7 @@ class Stage:
         binaries = pathlib.Path(pith).parent
         (self.folder / "build/apps").mkdir(parents=True)
         (self.folder / "build/apps/pith").symlink_to(binaries)
+        (self.folder / "examples").symlink_to(root / "examples")
         for name, make in FIXTURES.items():
             (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / name).write_text(make(self.folder), encoding="utf-8")

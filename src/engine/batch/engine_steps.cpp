@@ -105,7 +105,21 @@ void Engine::Impl::add_drafts(std::span<PassPiece> pieces, std::span<const std::
     }
 }
 
-// A piece that gates are asked about, or that a failed pass held.
+// Of those that may share a pass, one on a device where there is one: a pass is of sequences that lie alike, and the others,
+// whose policy keeps their lanes on this machine, run alone. Null: none may.
+const CacheLayout * where_to_share(std::span<const StepPiece> plan, std::span<EngineJob * const> candidates) {
+    const CacheLayout * here = nullptr;
+    for (const StepPiece & one : plan) {
+        const EngineJob & job = *candidates[static_cast<size_t>(one.candidate)];
+        if (!job.can_share()) { continue; }
+        const CacheLayout & layout = job.session()->layout;
+        if (layout.any_on_device()) { return &layout; }
+        here = &layout;
+    }
+    return here;
+}
+
+// A piece that gates are asked about, that lies elsewhere than others, or that a failed pass held.
 void Engine::Impl::run_alone(EngineJob & job, int64_t n) {
     if (job.state() == RequestState::kAnswering && !job.open_token(/*by_layers=*/false)) { return; }
     const Stopwatch watch;
@@ -141,14 +155,16 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<EngineJ
     pieces.reserve(plan.size());  // nothing may fail between the calls that open and the pass
     shared.reserve(plan.size());
     alone.reserve(plan.size());
+    const CacheLayout * const where = where_to_share(plan, candidates);
+    const auto shares = [&](const EngineJob & job) { return job.can_share() && job.session()->layout.lies_as(*where); };
     // One of these, and the pass goes layer by layer: all of its pieces' evidence is told before it may fail.
     const bool by_layers = std::ranges::any_of(plan, [&](const StepPiece & one) {
         const EngineJob & job = *candidates[static_cast<size_t>(one.candidate)];
-        return job.state() == RequestState::kReading || (job.can_share() && !can_run_tokens(*job.session()));
+        return job.state() == RequestState::kReading || (shares(job) && !can_run_tokens(*job.session()));
     });
     for (const StepPiece & one : plan) {
         EngineJob * job = candidates[static_cast<size_t>(one.candidate)];
-        if (!job->can_share()) {
+        if (!shares(*job)) {
             alone.emplace_back(job, one.n);
         } else if (job->state() == RequestState::kReading || job->open_token(by_layers)) {
             shared.emplace_back(job, one.n);

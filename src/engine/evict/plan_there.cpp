@@ -55,10 +55,13 @@ public:
     LayerObservation(const LayerObservation &) = delete;
     LayerObservation & operator=(const LayerObservation &) = delete;
 
-    // On another thread, where that may be: beside what this one does.
+    // On another thread, where that may be: beside what this one does. What the device does not run alone is left undone then,
+    // since this machine's threads, which would compute the rest, are scoring.
     void start(GraphRunner & runner, bool beside) {
-        const auto run = [this, &runner]() noexcept {
+        const auto run = [this, &runner, beside]() noexcept {
+            runner.set_whole_only(beside);
             seen_ = guarded([&] { return observe_together(runner, layer_, tasks_); }).ok();
+            runner.set_whole_only(false);
         };
         if (tasks_.empty()) { return; }
         if (!beside) { return run(); }

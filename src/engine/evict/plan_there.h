@@ -17,7 +17,7 @@ namespace pith {
 bool observes_there(const LiveSession & session);
 
 // Plans of the evictions that come next of each, by the lanes as they stand. REQUIRES: they share an execution;
-// observes_there() of each, and nothing is read again. Errors, of each by itself: those of evict_all().
+// observes_there() of each, and what is read again for them has been. Errors, of each by itself: those of evict_all().
 std::vector<Result<std::vector<LayerPlan>>> plan_there(std::span<LiveSession * const> sessions);
 
 // The same, for evict_all() of each (LiveSession::planned): what fails here is left to it.
