@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/likeliest_token.h"
+#include "device/noted_answer.h"
 #include "device/on_devices.h"
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
@@ -37,19 +37,11 @@ using testing::random_tokens;
 
 constexpr int kAnswer = 30;
 
-struct Said {
-    std::vector<int32_t> tokens;
-    std::vector<std::vector<int32_t>> lanes;  // as the last token was chosen
-    bool operator==(const Said &) const = default;
-};
+using Said = testing::NotedAnswer;
 
 // cancelled: so is every step in which both answer, once, in the middle of its pass.
 std::vector<Said> say(const Model & model, bool cancelled) {
-    EngineOptions options;
-    options.grid = 0;
-    options.n_threads = 1;
-    options.type_k = options.type_v = KvType::kF32;
-    auto engine = model.engine(options);
+    auto engine = model.engine(testing::exact_engine_options());
     EXPECT_TRUE(engine.ok()) << engine.status().message();
     std::vector<Said> said(2);
     std::vector<int64_t> ids(2);
@@ -61,15 +53,7 @@ std::vector<Said> say(const Model & model, bool cancelled) {
         request.options.chunk = 24;
         request.options.evict_every = 8;
         request.max_tokens = kAnswer;
-        request.choose = [&, i](std::span<const float> logits) -> Result<int32_t> {
-            said[i].lanes.clear();
-            for (int lane = 0; lane < 6; ++lane) {
-                const auto positions = engine->lane_positions(ids[i], lane / 2, lane % 2);
-                said[i].lanes.emplace_back(positions.begin(), positions.end());
-            }
-            said[i].tokens.push_back(likeliest_token(logits));
-            return said[i].tokens.back();
-        };
+        request.choose = testing::noting(*engine, ids[i], said[i]);
         const auto id = engine->submit(request);
         EXPECT_TRUE(id.ok()) << id.status().message();
         ids[i] = id.ok() ? *id : 0;
@@ -95,11 +79,7 @@ std::vector<Said> say(const Model & model, bool cancelled) {
 // Of requests i of some: as their lanes outgrow their rooms, and are evicted, all that lie beside them move.
 std::vector<Said> say_at_once(const Model & model, const std::vector<size_t> & some) {
     const std::vector<std::string> policies = {"full", "snapkv:window=8+ada", "full", "streaming", "snapkv:window=8"};
-    EngineOptions options;
-    options.grid = 0;
-    options.n_threads = 1;
-    options.type_k = options.type_v = KvType::kF32;
-    auto engine = model.engine(options);
+    auto engine = model.engine(testing::exact_engine_options());
     EXPECT_TRUE(engine.ok()) << engine.status().message();
     std::vector<Said> said(some.size());
     std::vector<int64_t> ids(some.size());
@@ -110,15 +90,7 @@ std::vector<Said> say_at_once(const Model & model, const std::vector<size_t> & s
         if (request.options.policy != "full") { request.options.budget = 250; }
         request.options.evict_every = 8;
         request.max_tokens = 40 + 10 * static_cast<int>(some[i]);
-        request.choose = [&, i](std::span<const float> logits) -> Result<int32_t> {
-            said[i].lanes.clear();
-            for (int lane = 0; lane < 6; ++lane) {
-                const auto positions = engine->lane_positions(ids[i], lane / 2, lane % 2);
-                said[i].lanes.emplace_back(positions.begin(), positions.end());
-            }
-            said[i].tokens.push_back(likeliest_token(logits));
-            return said[i].tokens.back();
-        };
+        request.choose = testing::noting(*engine, ids[i], said[i]);
         const auto id = engine->submit(request);
         EXPECT_TRUE(id.ok()) << id.status().message();
         ids[i] = id.ok() ? *id : 0;

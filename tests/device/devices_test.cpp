@@ -17,6 +17,7 @@
 
 #include "core/likeliest_token.h"
 #include "device/amx.h"
+#include "device/noted_answer.h"
 #include "device/on_devices.h"
 #include "device/placement.h"
 #include "device/rpc_process.h"
@@ -146,6 +147,19 @@ protected:
         auto devices = load(path_, GetParam());
         ASSERT_TRUE(cpu.ok()) << cpu.status().message();
         ASSERT_TRUE(devices.ok()) << devices.status().message();
+        cpu_.emplace(*cpu);
+        devices_.emplace(*devices);
+    }
+    // And with a gate, of tiny_spec().
+    void load_both_with(const GateConfig & gate) {
+        const auto files = testing::gated_files(tiny_spec(), gate);
+        ASSERT_TRUE(files.ok()) << files.status().message();
+        ModelOptions options;
+        options.gate_file = files->gate;
+        auto cpu = Model::load(files->model, options);
+        options.devices = options_of(GetParam());
+        auto devices = Model::load(files->model, options);
+        ASSERT_TRUE(cpu.ok() && devices.ok()) << devices.status().message();
         cpu_.emplace(*cpu);
         devices_.emplace(*devices);
     }
@@ -351,21 +365,14 @@ TEST_P(OnDevices, GatesSayTheSame) {
         gate.causal = !linear;
         gate.source = linear ? GateSource::kPrevious : GateSource::kOwn;
         gate.first_layer = linear ? 1 : 0;
-        const auto files = testing::gated_files(tiny_spec(), gate);
-        ASSERT_TRUE(files.ok()) << files.status().message();
-        ModelOptions options;
-        options.gate_file = files->gate;
-        const auto cpu = Model::load(files->model, options);
-        options.devices = options_of(GetParam());
-        const auto devices = Model::load(files->model, options);
-        ASSERT_TRUE(cpu.ok() && devices.ok()) << devices.status().message();
-        const auto prompt = random_tokens(kPrompt, cpu->info().n_vocab);
+        ASSERT_NO_FATAL_FAILURE(load_both_with(gate));
+        const auto prompt = random_tokens(kPrompt, cpu_->info().n_vocab);
         for (const char * policy : {"gated", "gate", "gated+snapkv:window=8"}) {
             SCOPED_TRACE(policy);
             SessionOptions session = session_options(policy);
             if (session.policy == "gated") { session.budget = Budget(); }
-            const Outcome expected = run(*cpu, session, prompt);
-            expect_same(run(*devices, session, prompt), expected, cpu->info().n_vocab);
+            const Outcome expected = run(*cpu_, session, prompt);
+            expect_same(run(*devices_, session, prompt), expected, cpu_->info().n_vocab);
             const size_t all = static_cast<size_t>(kPrompt + kDecoded) * 3 * 2;  // of the layers' lanes
             EXPECT_LT(expected.kept.size(), all);
         }
@@ -377,20 +384,9 @@ TEST_P(OnDevices, AGatedSequenceAnswersBesideAnother) {
     constexpr int kAnswer = 60;  // so that both answer for a while
     GateConfig gate = testing::even_gate();
     gate.tau = 1e-6F;
-    const auto files = testing::gated_files(tiny_spec(), gate);
-    ASSERT_TRUE(files.ok()) << files.status().message();
-    ModelOptions options;
-    options.gate_file = files->gate;
-    const auto cpu = Model::load(files->model, options);
-    options.devices = options_of(GetParam());
-    const auto devices = Model::load(files->model, options);
-    ASSERT_TRUE(cpu.ok() && devices.ok()) << devices.status().message();
+    ASSERT_NO_FATAL_FAILURE(load_both_with(gate));
     const auto said_by = [&](const Model & model, bool gated_first) {
-        EngineOptions engine_options;
-        engine_options.grid = 0;
-        engine_options.n_threads = 1;
-        engine_options.type_k = engine_options.type_v = KvType::kF32;
-        auto engine = model.engine(engine_options);
+        auto engine = model.engine(testing::exact_engine_options());
         EXPECT_TRUE(engine.ok()) << engine.status().message();
         std::vector<std::vector<int32_t>> said(2);
         for (size_t i = 0; i < said.size(); ++i) {
@@ -412,9 +408,9 @@ TEST_P(OnDevices, AGatedSequenceAnswersBesideAnother) {
         return said;
     };
     for (const bool gated_first : {false, true}) {
-        const auto expected = said_by(*cpu, gated_first);
+        const auto expected = said_by(*cpu_, gated_first);
         EXPECT_EQ(expected.front().size(), static_cast<size_t>(kAnswer));
-        EXPECT_EQ(said_by(*devices, gated_first), expected);
+        EXPECT_EQ(said_by(*devices_, gated_first), expected);
     }
 }
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/likeliest_token.h"
 #include "device/ggml_calls.h"
+#include "device/noted_answer.h"
 #include "device/on_devices.h"
 #include "engine/tiny_model.h"
 #include "pith/batch_engine.h"
@@ -22,9 +22,7 @@ using testing::fail_allocation;
 using testing::ggml_calls;
 using testing::random_tokens;
 
-struct Said {
-    std::vector<int32_t> tokens;
-    std::vector<std::vector<int32_t>> lanes;  // as the last token was chosen
+struct Said : testing::NotedAnswer {
     int64_t n_evictions = 0;
     bool operator==(const Said &) const = default;
 };
@@ -39,11 +37,7 @@ struct Trouble {
 
 // Of sequences that go on together from one prompt, and so are evicted together.
 std::vector<Said> say(const Model & model, const std::string & policy, int n_sequences, Trouble * trouble = nullptr) {
-    EngineOptions options;
-    options.grid = 0;
-    options.n_threads = 1;
-    options.type_k = options.type_v = KvType::kF32;
-    auto engine = model.engine(options);
+    auto engine = model.engine(testing::exact_engine_options());
     EXPECT_TRUE(engine.ok()) << engine.status().message();
     Request prompt;
     prompt.tokens = random_tokens(280, 384);
@@ -61,15 +55,7 @@ std::vector<Said> say(const Model & model, const std::string & policy, int n_seq
         request.after = *base;
         request.tokens = {static_cast<int32_t>(1 + i)};
         request.max_tokens = 30 + static_cast<int>(i);
-        request.choose = [&, i](std::span<const float> logits) -> Result<int32_t> {
-            said[i].lanes.clear();
-            for (int lane = 0; lane < 6; ++lane) {
-                const auto positions = engine->lane_positions(ids[i], lane / 2, lane % 2);
-                said[i].lanes.emplace_back(positions.begin(), positions.end());
-            }
-            said[i].tokens.push_back(likeliest_token(logits));
-            return said[i].tokens.back();
-        };
+        request.choose = testing::noting(*engine, ids[i], said[i]);
         ids[i] = engine->submit(request).value();
     }
     int n_steps = 0;

@@ -276,9 +276,7 @@ void Forward::set_profile(GraphProfile * profile) {
 }
 
 void Forward::set_cancel(const std::atomic<bool> * cancel) {
-    for (GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_, &there_runner_}) {
-        runner->set_cancel(cancel);
-    }
+    for (GraphRunner * runner : all_runners(*this)) { runner->set_cancel(cancel); }
     for (const auto & graph : decode_graphs_) {
         if (graph) { graph->set_cancel(cancel); }
     }
@@ -322,22 +320,18 @@ Status Forward::project_heads(int layer, std::span<const float> attention, std::
 
 size_t Forward::device_bytes(size_t device) const {
     size_t n = 0;
-    for (const GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_, &there_runner_}) {
-        n += runner->device_bytes(device);
-    }
+    for (const GraphRunner * runner : all_runners(*this)) { n += runner->device_bytes(device); }
     for (const auto & graph : decode_graphs_) { n += graph ? graph->device_bytes(device) : 0; }
     return n;
 }
 
 void Forward::release_devices() {
-    for (GraphRunner * runner : {&layer_runner_, &head_runner_, &observe_runner_, &there_runner_}) {
-        runner->release_devices();
-    }
+    for (GraphRunner * runner : all_runners(*this)) { runner->release_devices(); }
 }
 
 size_t Forward::activation_bytes() const {
-    size_t n = layer_runner_.buffer_bytes() + head_runner_.buffer_bytes() + observe_runner_.buffer_bytes() +
-               there_runner_.buffer_bytes() + queries_.capacity() * sizeof(float);
+    size_t n = queries_.capacity() * sizeof(float);
+    for (const GraphRunner * runner : all_runners(*this)) { n += runner->buffer_bytes(); }
     for (const auto & graph : decode_graphs_) { n += graph ? graph->buffer_bytes() : 0; }
     return n;
 }

@@ -99,6 +99,10 @@ private:
     GraphRunner head_runner_;
     GraphRunner observe_runner_;
     GraphRunner there_runner_;
+    template <class Self>  // const or not
+    static auto all_runners(Self & self) {
+        return std::array{&self.layer_runner_, &self.head_runner_, &self.observe_runner_, &self.there_runner_};
+    }
     // The first of tokens, the others of passes in which rows run ahead, whose numbers change from pass to pass. Null: none
     // yet.
     static constexpr size_t kAheadGraphs = 8;
