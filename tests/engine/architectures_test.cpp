@@ -103,7 +103,7 @@ TEST_P(ArchitectureSession, EvictionEqualsMasking) {
     size_t i = 0;
     for (const std::string & policy : policies) {
         const auto & schedule = kEvictionSchedules[i % std::size(kEvictionSchedules)];
-        if (!testing::in_turn(GetParam().name, i++, 3)) { continue; }
+        if (!testing::in_turn(GetParam().name, i++, 5)) { continue; }
         SCOPED_TRACE(policy + ", " + schedule.name);
         const auto got = testing::run_evicting(*model, policy, schedule, KvType::kF32, tokens);
         EXPECT_GT(got.log.size(), 0U);

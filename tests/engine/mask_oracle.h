@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -28,29 +28,39 @@ public:
     // kept_positions(layer, kv_head): of a sequence that has read so many tokens.
     template <class KeptPositions>
     void look(int n_layers, int n_kv_heads, int64_t n_tokens, const KeptPositions & kept_positions) {
+        gone_.resize(std::max(gone_.size(), static_cast<size_t>(n_layers)));
         for (int l = 0; l < n_layers; ++l) {
+            auto & layer = gone_[static_cast<size_t>(l)];
+            layer.resize(std::max(layer.size(), static_cast<size_t>(n_kv_heads)));
             for (int h = 0; h < n_kv_heads; ++h) {
+                std::vector<int> & lane = layer[static_cast<size_t>(h)];
+                lane.resize(std::max(lane.size(), static_cast<size_t>(n_tokens)), kThere);
                 const auto kept = kept_positions(l, h);
+                auto next = kept.begin();
                 for (int32_t position = 0; position < n_tokens; ++position) {
-                    if (!std::ranges::binary_search(kept, position)) {
-                        gone_.try_emplace({l, h, position}, static_cast<int>(n_tokens));
+                    if (next != kept.end() && *next == position) {
+                        ++next;
+                    } else if (int & gone = lane[static_cast<size_t>(position)]; gone == kThere) {
+                        gone = static_cast<int>(n_tokens);
+                        ++n_gone_;
                     }
                 }
             }
         }
     }
     bool hidden(int layer, int kv_head, int query, int key) const {
-        const auto it = gone_.find({layer, kv_head, key});
-        return it != gone_.end() && query >= it->second;
+        if (static_cast<size_t>(layer) >= gone_.size()) { return false; }
+        const auto & heads = gone_[static_cast<size_t>(layer)];
+        if (static_cast<size_t>(kv_head) >= heads.size()) { return false; }
+        const std::vector<int> & lane = heads[static_cast<size_t>(kv_head)];
+        return static_cast<size_t>(key) < lane.size() && query >= lane[static_cast<size_t>(key)];
     }
-    size_t size() const { return gone_.size(); }
+    size_t size() const { return n_gone_; }
 
 private:
-    struct Key {
-        int layer, kv_head, position;
-        auto operator<=>(const Key &) const = default;
-    };
-    std::map<Key, int> gone_;
+    static constexpr int kThere = std::numeric_limits<int>::max();
+    std::vector<std::vector<std::vector<int>>> gone_;  // [layer][KV head][position]: tokens read when it was seen missing
+    size_t n_gone_ = 0;
 };
 
 struct EvictionRun {

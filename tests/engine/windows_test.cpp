@@ -134,7 +134,7 @@ TEST_P(Windows, HoldTheirWindowAndOneStepMoreBetweenCalls) {
     size_t n_cases = 0;
     for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
         for (const char * policy : {"full", "snapkv:window=8", "h2o"}) {
-            if (!in_turn(n_cases++, 3)) { continue; }
+            if (!in_turn(n_cases++, 6)) { continue; }
             SCOPED_TRACE(policy);
             const bool full = std::string(policy) == "full";
             auto session = model->session(options(policy, full ? Budget() : Budget(64), schedule));
@@ -266,7 +266,7 @@ TEST_P(Windows, PoliciesGovernTheOtherLayersInEverySchedule) {
     size_t n_policies = 0;
     for (const char * policy :
          {"laprox", "snapkv:window=8+novelty+diverse", "snapkv:window=8+pyramid", "snapkv:window=8+ada"}) {
-        if (!in_turn(n_policies++, 2)) { continue; }
+        if (!in_turn(n_policies++, 4)) { continue; }
         SCOPED_TRACE(policy);
         for (const PrefillSchedule schedule : {PrefillSchedule::kOneShot, PrefillSchedule::kChunked}) {
             auto session = model->session(options(policy, 64, schedule));
@@ -333,7 +333,7 @@ TEST_P(Windows, ABudgetInBytesBoundsThemToo) {
     for (const char * policy : {"snapkv:window=8", "h2o"}) {
         for (const size_t kibibytes : {400U, 640U, 1000U}) {
             for (const PrefillSchedule schedule : {PrefillSchedule::kAuto, PrefillSchedule::kChunked}) {
-                if (!in_turn(n_cases++, 3)) { continue; }
+                if (!in_turn(n_cases++, 6)) { continue; }
                 const Budget budget(BudgetKind::kBytes, static_cast<double>(kibibytes) * 1024);
                 auto session = model->session(options(policy, budget, schedule, 64));
                 ASSERT_TRUE(session.ok());
