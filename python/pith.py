@@ -138,7 +138,7 @@ class _Request(_Options):
                 ("n_questions", c_size_t), ("max_tokens", c_int32), ("stop_at_end", c_bool), ("stop", POINTER(c_int32)),
                 ("n_stop", c_size_t), ("priority", c_int32), ("sampler", c_void_p), ("choose", _CHOOSE), ("on_token", _ON_TOKEN),
                 ("user", c_void_p), ("cache_name", c_char_p), ("cache_at", POINTER(c_int32)), ("n_cache_at", c_size_t),
-                ("use_cache", c_bool)]
+                ("use_cache", c_bool), ("repair", c_bool)]
 
 
 class _EngineLedger(_Options):
@@ -616,12 +616,14 @@ class Engine(_Handle):
         _check(_lib.pith_engine_new(model._handle, byref(given), byref(self._handle)))
 
     def submit(self, tokens, n_question=0, after=0, keep=False, questions=(), max_tokens=256, stop=(), stop_at_end=True,
-               priority=0, sampler=None, choose=None, on_token=None, pinned=(), cache_name="", cache_at=(), use_cache=True, **options):
+               priority=0, sampler=None, choose=None, on_token=None, pinned=(), cache_name="", cache_at=(), use_cache=True,
+               repair=True, **options):
         """Takes a request and returns its number; step() or run() serve it. options: those of struct pith_session_options. after:
         the number of a request to go on from, which was submitted with keep and is done; questions: a list of tokens' lists, in
         whose sight what is kept is chosen. cache_name, cache_at: with a folder of states (the engine's cache_dir), who may find
         this prompt's, and behind how many of its tokens prompts that begin like it may part; use_cache=False: no state is
-        looked for, and none is left. choose(logits) -> token, or a sampler, says what comes next; on_token(token) -> bool
+        looked for, and none is left. repair=False: of a request with `cold`, what its end looks for among what was evicted is
+        only told (ledger()'s kv_missed). choose(logits) -> token, or a sampler, says what comes next; on_token(token) -> bool
         is shown every token, and False ends the answer. An exception in either ends the request, and is raised by step() or run()."""
         request = _Request()
         _lib.pith_request_init(byref(request), ctypes.sizeof(request))
@@ -636,6 +638,7 @@ class Engine(_Handle):
         places = _as_tokens(cache_at)
         request.cache_name, request.cache_at, request.n_cache_at = cache_name.encode(), places, len(places)
         request.use_cache = use_cache
+        request.repair = repair
         request.max_tokens, request.stop_at_end, request.priority = max_tokens, stop_at_end, priority
         request.sampler = None if sampler is None else sampler._handle
         hooks, raised = [], self._raised

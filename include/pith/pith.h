@@ -349,8 +349,8 @@ struct pith_request {
     size_t size;
     const int32_t * tokens;
     size_t n_tokens;
-    /* Policy, budget, prefill, chunk, evict_every, pinned, heads_file, draft_ngram; the rest is the engine's. NULL: the
-     * defaults. */
+    /* Policy, budget, prefill, chunk, evict_every, pinned, heads_file, draft_ngram, cold, cold_bytes; the rest is the engine's.
+     * NULL: the defaults. */
     const struct pith_session_options * options;
     int32_t n_question; /* 0; tokens at the prompt's end that ask */
     /* The request to go on from, which must be done and have been submitted with `keep`: the tokens come behind what it holds,
@@ -376,6 +376,9 @@ struct pith_request {
     const int32_t * cache_at; /* tokens behind which prompts that begin like this one may part: a state is kept before each */
     size_t n_cache_at;
     bool use_cache; /* true; false: no state is looked for, in memory or in a folder, and none is left */
+    /* true: with options.cold, what the prompt's newest tokens look for among what was evicted comes back within the budget;
+     * false: it is only told (pith_ledger's kv_missed) */
+    bool repair;
 };
 PITH_API void pith_request_init(struct pith_request * request, size_t size); /* size: sizeof *request */
 

@@ -35,6 +35,7 @@ pith_request default_request() {
     request.max_tokens = defaults.max_tokens;
     request.stop_at_end = true;
     request.use_cache = defaults.use_cache;
+    request.repair = defaults.repair;
     return request;
 }
 
@@ -74,6 +75,7 @@ Result<pith::Request> request_of(const pith_engine & engine, const pith_request 
     request.priority = given.priority;
     if (given.cache_name != nullptr) { request.cache_name = given.cache_name; }
     request.use_cache = given.use_cache;
+    request.repair = given.repair;
     PITH_ASSIGN_OR_RETURN(request.cache_at, tokens_of(given.cache_at, given.n_cache_at, "cache_at"));
     if (given.sampler != nullptr && given.choose != nullptr) {
         return {ErrorCode::kInvalidArgument, "sampler and choose: give one of them"};

@@ -38,6 +38,7 @@ struct ApiOptions {
     // Whose states are those of who brings a key, by which they are told apart. Fewer: all share theirs.
     std::vector<std::string> owners;
     bool caches = false;  // states stay, in memory or in a folder
+    bool repairs = true;  // where what is evicted is kept, a prompt's end takes back what it looks for (Request::repair)
     bool tells_slots = true;
     bool has_page = true;
     std::function<void(std::string_view line)>

@@ -299,6 +299,7 @@ Result<Job> Api::job_of(const Prompt & prompt, const CompletionOptions & options
     if (options_.caches && n_prompt > kQuestion) { job.cache_at.push_back(static_cast<int32_t>(n_prompt - kQuestion)); }
     if (prompt.n_system > 0) { job.cache_at.push_back(prompt.n_system); }  // others begin with it
     job.uses_cache = options.cache_prompt;
+    job.repairs = options_.repairs;
     job.session.draft_ngram = options.draft_ngram;
     job.sampler = options.sampler;
     job.stop = options.stop;

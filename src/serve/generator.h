@@ -53,6 +53,7 @@ struct Job {
     std::string cache_name;
     std::vector<int32_t> cache_at;
     bool uses_cache = true;
+    bool repairs = true;  // Request::repair
 };
 
 struct SlotState {

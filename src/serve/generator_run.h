@@ -52,6 +52,7 @@ struct Generator::Run {
         one.cache_name = job.cache_name;
         one.cache_at = job.cache_at;
         one.use_cache = job.uses_cache;
+        one.repair = job.repairs;
         add_answer(one);
         return one;
     }

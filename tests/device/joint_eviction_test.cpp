@@ -24,6 +24,7 @@ using testing::random_tokens;
 
 struct Said : testing::NotedAnswer {
     int64_t n_evictions = 0;
+    int64_t n_returned = 0;  // entries that came back
     bool operator==(const Said &) const = default;
 };
 
@@ -102,6 +103,41 @@ TEST_F(JointEviction, KeepsWhatTheCpuKeeps) {
         const std::vector<Said> there = say(*there_, policy, 5);
         EXPECT_EQ(there, say(*here_, policy, 5));
         for (const Said & one : there) { EXPECT_GE(one.n_evictions, 3); }
+    }
+}
+
+// What the ends of three prompts look for among what was evicted, while the prompts share passes.
+TEST_F(JointEviction, BringsBackWhatTheCpuBringsBack) {
+    const auto ask = [](const Model & model, const char * policy) {
+        EngineOptions options = testing::exact_engine_options();
+        options.grid = 32;
+        auto engine = model.engine(options);
+        EXPECT_TRUE(engine.ok()) << engine.status().message();
+        std::vector<Said> said(3);
+        std::vector<int64_t> ids(said.size());
+        for (size_t i = 0; i < said.size(); ++i) {
+            Request request;
+            request.tokens = random_tokens(330, 384, 5 + static_cast<unsigned>(i));
+            request.options.policy = policy;
+            request.options.budget = 100;
+            request.options.chunk = 16;
+            request.options.evict_every = 8;
+            request.options.cold = KvType::kF32;
+            request.max_tokens = 30;
+            request.choose = testing::noting(*engine, ids[i], said[i]);
+            ids[i] = engine->submit(request).value();
+        }
+        EXPECT_TRUE(engine->run().ok());
+        for (size_t i = 0; i < said.size(); ++i) {
+            EXPECT_EQ(engine->state(ids[i]), RequestState::kDone) << engine->status(ids[i]).message();
+            said[i].n_returned = engine->ledger(ids[i]).value().returned_entries;
+            EXPECT_GT(said[i].n_returned, 0);
+        }
+        return said;
+    };
+    for (const char * policy : {"keydiff", "snapkv:window=8"}) {
+        SCOPED_TRACE(policy);
+        EXPECT_EQ(ask(*there_, policy), ask(*here_, policy));
     }
 }
 

@@ -12,7 +12,6 @@
 #include "engine/session_state.h"
 #include "engine/tiny_session.h"
 #include "evidence/observe.h"
-#include "pith/batch_engine.h"
 #include "pith/cache_file.h"
 #include "policy/lane/swaps.h"
 
@@ -239,12 +238,6 @@ TEST(Repair, RefusesByNameWhatItCannotDo) {
     EXPECT_EQ(session.repair(texts.question).code(), ErrorCode::kInvalidArgument);  // nothing was read
     ASSERT_TRUE(session.prefill(texts.context).ok());
     EXPECT_EQ(session.repair({}).code(), ErrorCode::kInvalidArgument);
-    auto engine = model().engine({});
-    ASSERT_TRUE(engine.ok());
-    Request request;
-    request.tokens = {1, 2, 3};
-    request.options = options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kQ8_0);
-    EXPECT_EQ(engine->submit(std::move(request)).status().code(), ErrorCode::kUnsupported);
 }
 
 TEST(Repair, ABurstBringsTheTextBehindWhatIsLookedFor) {

@@ -478,6 +478,26 @@ TEST_F(Completions, ReadAPromptAndSayNothing) {
     EXPECT_EQ(json["timings"]["predicted_ms"], 0);
 }
 
+TEST(CompletionsWithCold, TellWhatThePromptsEndLookedForAmongWhatWasEvicted) {
+    ServingOptions options;
+    options.api.session.policy = "keydiff";
+    options.api.session.budget = Budget(64);
+    options.api.session.cold = KvType::kQ4_0;
+    const Serving serving(options);
+    const Json request = {{"prompt", long_text()}, {"max_tokens", 8}, {"temperature", 0}};
+    const Json json = serving.text(request).json();
+    ASSERT_TRUE(json.contains("usage")) << json;
+    EXPECT_GT(json["timings"]["kv_missed"], 0);
+    EXPECT_GT(json["timings"]["kv_returned_entries"], 0);
+    EXPECT_EQ(json["usage"]["kv_returned_entries"], json["timings"]["kv_returned_entries"]);
+    EXPECT_EQ(json["timings"]["kv_most_entries"], 128);
+
+    options.api.repairs = false;
+    const Json told = Serving(options).text(request).json();
+    EXPECT_EQ(told["timings"]["kv_missed"], json["timings"]["kv_missed"]);
+    EXPECT_EQ(told["timings"]["kv_returned_entries"], 0);
+}
+
 TEST_F(Completions, KeepTheBudgetThatARequestGives) {
     const Json json =
         serving_

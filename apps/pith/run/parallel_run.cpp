@@ -42,6 +42,8 @@ struct Asked {
     std::string stop = "limit";
     int64_t id = 0;
     int64_t n_said = 0;
+    double kv_missed = -1;  // as RunAnswer has it
+    int64_t n_returned = 0;
 };
 
 class ParallelRunner {
@@ -73,6 +75,7 @@ private:
         request.options = options();
         request.keep = true;
         request.max_tokens = 0;
+        request.repair = false;  // each question looks for itself
         if (!job_.flags.question_later) { request.questions = job_.all_questions(); }
         const size_t n_questions = request.questions.size();
         PITH_ASSIGN_OR_RETURN(context_, engine_.submit(std::move(request)));
@@ -96,6 +99,7 @@ private:
             Asked & asked = *asked_.emplace_back(std::make_unique<Asked>(job_, std::move(sampler)));
             Request request;
             request.tokens = shared ? job_.prompt.questions[i] : whole;
+            request.repair = !job_.flags.no_repair;
             if (shared) {
                 request.after = context_;
             } else {
@@ -163,7 +167,7 @@ private:
             const RequestState state = engine_.state(asked.id);
             if (state == RequestState::kFailed) { return engine_.status(asked.id); }
             if (state != RequestState::kDone) { break; }
-            PITH_RETURN_IF_ERROR(add_ledger_of(asked.id));
+            PITH_RETURN_IF_ERROR(add_ledger_of(asked));
             PITH_RETURN_IF_ERROR(engine_.forget(asked.id));
             if (n_handed_out_ == 0 && context_ == 0) {
                 warn_of_roomy_budget(job_.options.budget, outcome_.ledger, job_.prompt.whole(0).size());
@@ -176,11 +180,14 @@ private:
     void say(size_t index) {
         Asked & asked = *asked_[index];
         RunAnswer answer{job_.request.questions[index], asked.writer->finish(asked.stop)};
+        answer.kv_missed = asked.kv_missed;
+        answer.n_returned = asked.n_returned;
         if (!job_.flags.json) {
             line_.reset();
             if (asked_.size() > 1) {
                 std::fprintf(stderr, "%s> %s\n", outcome_.answers.empty() ? "" : "\n", answer.question.c_str());
             }
+            if (answer.kv_missed >= 0) { tell_of_missed(answer.kv_missed, answer.n_returned, n_lanes_); }
             print_whole(answer.generated, job_.flags.chat_template.hides_reasoning());
             std::puts("");
             std::fflush(stdout);
@@ -193,13 +200,16 @@ private:
         for (size_t i = n_handed_out_; i < asked_.size(); ++i) {
             Asked & asked = *asked_[i];
             if (engine_.state(asked.id) != RequestState::kDone) { asked.stop = "interrupt"; }
-            if (!add_ledger_of(asked.id).ok() || asked.n_said == 0) { continue; }
+            if (!add_ledger_of(asked).ok() || asked.n_said == 0) { continue; }
             say(i);
         }
     }
 
-    Status add_ledger_of(int64_t id) {
-        PITH_ASSIGN_OR_RETURN(Ledger ledger, engine_.ledger(id));
+    Status add_ledger_of(Asked & asked) {
+        PITH_ASSIGN_OR_RETURN(Ledger ledger, engine_.ledger(asked.id));
+        asked.kv_missed = ledger.kv_missed;
+        asked.n_returned = ledger.returned_entries;
+        n_lanes_ = ledger.n_lanes;
         outcome_.ledger = n_ledgers_++ == 0 ? std::move(ledger) : combined(outcome_.ledger, ledger);
         return {};
     }
@@ -236,6 +246,7 @@ private:
     int64_t context_ = 0;  // its request; 0: none
     size_t n_handed_out_ = 0;
     int n_ledgers_ = 0;
+    int64_t n_lanes_ = 0;
     RunOutcome outcome_;
 };
 

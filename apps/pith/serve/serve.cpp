@@ -130,6 +130,7 @@ int serve_command(ServeFlags flags, bool is_verbose) {
     api_options.keys = *keys;
     api_options.owners = flags.owners(*keys);
     api_options.caches = !flags.cache_dir.empty() || flags.cache_ram_mib != 0;
+    api_options.repairs = !flags.no_repair;
     api_options.tells_slots = !flags.no_slots;
     api_options.has_page = !flags.no_page;
     api_options.tell_request = tell_request;

@@ -39,6 +39,7 @@ struct ServeFlags {
     bool no_slots = false;
     bool no_page = false;
     bool no_pin_system = false;
+    bool no_repair = false;
     bool priorities = false;
     bool ignore_eos = false;
     std::vector<std::string> read_first;  // files of requests' bodies

@@ -102,11 +102,6 @@ Result<Engine> Model::engine(const EngineOptions & options) const {
 
 Result<int64_t> Engine::submit(Request request) {
     return guarded([&]() -> Result<int64_t> {
-        if (request.options.cold) {
-            return {ErrorCode::kUnsupported,
-                    "an engine keeps nothing of what it evicts: leave out SessionOptions::cold, or use "
-                    "a session"};
-        }
         auto job = std::make_unique<EngineJob>(impl_->next_id, std::move(request));
         const int64_t after = job->request().after;
         const EngineJob * base = after == 0 ? nullptr : impl_->asked(after);

@@ -69,6 +69,7 @@ struct Engine::Impl {
     void begin_or_go_on(EngineJob & job);
     void start(EngineJob & job);
     void choose_first_tokens();
+    void look_for_evicted();
     bool has_room(const EngineJob & job, std::span<EngineJob * const> without = {}) const;
     bool has_slot(const EngineJob & job, std::span<EngineJob * const> without = {}) const;
     bool has_place(std::span<EngineJob * const> without = {}) const;

@@ -10,6 +10,7 @@
 #include "core/likeliest_token.h"
 #include "engine/evict/evict_as.h"
 #include "engine/evict/observers.h"
+#include "engine/evict/repair.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
 #include "engine/read/draft_behind.h"
@@ -92,6 +93,7 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
                                   next_policy(*base->session_, request_.evict->policy, request_.evict->budget));
             plan = next.plan;
         }
+        if (own.cold && n > 0) { look_at_ = 0; }
         reserved_bytes_ = bytes_alone_ = bytes_behind(most_of_fork(*base, plan), plan);
         return {};
     }
@@ -103,10 +105,12 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
     session_->ledger.budget_entries = plan.budget_at(n);  // to whoever asks while it waits
     session_->ledger.most_entries = plan.most_at(n);
     reads_layers_ = plan.one_shot;
+    look_at_ = where_to_look(plan);
     // What is kept is to be whole when others go on from it; any other answer reserves as it goes on.
     if (!request_.keep) { n_room_ = std::min<int64_t>(n_room_, kAnswerRoom); }
     if (states != nullptr && request_.use_cache && request_.n_question == 0) {
         scope_ = states->scope_of(*session_, plan, request_.cache_name);
+        if (look_at_ && scope_ && scope_->whole_prompts) { scope_.reset(); }
     }
     // The plan is this one when the prompt's turn has come, whatever memory is left then: it is what has been reserved for.
     session_->given_plan = std::exchange(session_->seq.plan, std::nullopt);
@@ -115,17 +119,26 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
         states_ = states;
         how_to_hold_ = std::move(how_to_hold);
         const bool keeps_all = request_.keep || std::ranges::find(request_.cache_at, n) != request_.cache_at.end();
-        ends_ = !scope_->whole_prompts ? ends_to_store(plan, n, request_.cache_at)
+        ends_ = !scope_->whole_prompts ? ends_to_store(plan, std::ssize(shareable()), request_.cache_at)
                 : keeps_all            ? std::vector<int64_t>{n}
                                        : std::vector<int64_t>();
-        fresh_.emplace(session_->seq);
     }
+    if (scope_ || look_at_) { fresh_.emplace(session_->seq); }
     if (plan.budget == 0) {  // lanes that grow to the end grow once
         const int64_t trained = std::max<int64_t>(n + kForkRoom, session_->file->hparams().n_ctx_train);
         session_->options.max_context =
             static_cast<int>(std::max<int64_t>(own.max_context, std::min(n + request_.max_tokens, trained)));
     }
     return {};
+}
+
+// Of a prompt that begins anew. What was evicted in sight of its question needs no second look.
+std::optional<int64_t> EngineJob::where_to_look(const RunPlan & plan) const {
+    const bool in_sight = request_.n_question > 0 || !request_.questions.empty();
+    if (!session_->options.cold || plan.budget == 0 || plan.one_shot || in_sight) { return std::nullopt; }
+    const int64_t most = std::max<int64_t>(0, std::ssize(request_.tokens) - kLookingTokens);
+    const int64_t at = plan.grid > 0 ? most - most % plan.grid : chunk_end_before(plan, most);  // lanes hold the budget there
+    return at > 0 ? std::optional(at) : std::nullopt;
 }
 
 Status EngineJob::fork(const EngineJob & base) {
@@ -144,12 +157,14 @@ void EngineJob::start(const EngineJob * base, int64_t step) {
         if (base != nullptr) { PITH_RETURN_IF_ERROR(fork(*base)); }
         begin_observing(*session_, request_.questions);
         if (request_.evict) { PITH_RETURN_IF_ERROR(evict_as(*session_, request_.evict->policy, request_.evict->budget)); }
+        if (fresh_) { begin_afresh(); }
         if (scope_) { PITH_RETURN_IF_ERROR(begin_from_states()); }
         if (std::ssize(request_.tokens) == n_cached_) { return {}; }
-        return open_part();
+        looks_ = n_cached_ == look_at_;
+        return looks_ ? Status() : open_part();
     });
     if (!status.ok()) { return fail(status); }
-    if (call_open_) { return; }
+    if (call_open_ || looks_) { return; }
     state_ = RequestState::kAnswering;
     if (request_.max_tokens == 0) { keep_state(); }
 }
@@ -157,10 +172,11 @@ void EngineJob::start(const EngineJob * base, int64_t step) {
 // Opens the call that reads the prompt's next part.
 Status EngineJob::open_part() {
     part_ = request_.tokens;
-    if (scope_) {
+    if (request_.after == 0) {
         const int64_t begin = session_->seq.n_tokens;
         const auto next = std::ranges::upper_bound(ends_, begin);
-        const int64_t end = next == ends_.end() ? std::ssize(part_) : *next;
+        int64_t end = next == ends_.end() ? std::ssize(part_) : *next;
+        if (look_at_ && begin < *look_at_) { end = std::min(end, *look_at_); }
         part_ = part_.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
     }
     const bool first = session_->seq.n_tokens == 0;
@@ -176,14 +192,28 @@ Status EngineJob::open_part() {
 
 // A part of the prompt has been read: its state is kept where it is wanted. Whether there is another.
 bool EngineJob::goes_on_reading() {
-    if (!scope_) { return false; }
+    if (request_.after != 0) { return false; }
     const int64_t n_read = session_->seq.n_tokens;
-    if (std::ranges::binary_search(ends_, n_read)) {
+    looks_ = n_read == look_at_;
+    if (scope_ && std::ranges::binary_search(ends_, n_read)) {
         states_->keep(*session_, *scope_);
         // The last of a prompt that nothing is evicted of serves all beginnings of it.
         if (!scope_->prefixes || n_read == ends_.back()) { hold_state(); }
     }
     return n_read < std::ssize(request_.tokens);
+}
+
+void EngineJob::look(int64_t step) {
+    last_step_ = step;
+    looks_ = false;
+    const Status status = guarded([&]() -> Status {
+        const std::span<const int32_t> tokens = request_.tokens;
+        const int64_t newest = std::min(kLookingTokens, session_->seq.plan->longest_period());
+        const auto n = static_cast<size_t>(request_.after != 0 ? std::ssize(tokens) : newest);
+        PITH_RETURN_IF_ERROR(repair_for(*session_, tokens.last(n), request_.repair));
+        return open_part();
+    });
+    if (!status.ok()) { fail(status); }
 }
 
 StepCandidate EngineJob::candidate() const {
@@ -266,6 +296,7 @@ void EngineJob::take_token() {
     layers_.reset();
     Ledger & ledger = session_->ledger;
     if (state_ == RequestState::kReading && goes_on_reading()) {
+        if (looks_) { return; }  // between two steps
         const Status status = guarded([&] { return open_part(); });
         if (!status.ok()) { fail(status); }
         return;
@@ -341,7 +372,8 @@ void EngineJob::fail(const Status & status) {
 // A prompt that is given up half-way: who asks again goes on from where it was.
 void EngineJob::keep_what_was_read() {
     const bool reads = state_ == RequestState::kReading && call_open_ && chunks_ && scope_ && !scope_->whole_prompts;
-    if (!reads || !chunks_->at_chunk_end() || chunks_->done()) { return; }
+    const bool has_looked = look_at_ && session_->seq.n_tokens > *look_at_;
+    if (!reads || has_looked || !chunks_->at_chunk_end() || chunks_->done()) { return; }
     Sequence & seq = session_->seq;
     seq.tokens.truncate(static_cast<size_t>(seq.n_tokens));  // the rest of the call's were to come
     session_->next_logits.clear();                           // of the middle of a prompt there are none

@@ -96,6 +96,9 @@ public:
     void start(const EngineJob * base, int64_t step);
     // Whether the states of its prompt's first n tokens serve both.
     bool begins_as(const EngineJob & other, int64_t n) const;
+    // What its prompt's newest tokens look for among what was evicted is to come back before it is read on: look() does that.
+    bool looks() const { return looks_; }
+    void look(int64_t step);
     // It has no tokens of its own to read, and none of its answer is chosen: choose_token() comes next.
     bool wants_first_token() const { return state_ == RequestState::kAnswering && !has_token_; }
     // By the newest logits; the answer may end with it.
@@ -148,6 +151,8 @@ private:
     static constexpr int64_t kForkRoom = 4096;  // cells behind lanes that others go on from: addresses alone
     // Tokens of an answer that are reserved at a time: few answers are as long as they may be.
     static constexpr int64_t kAnswerRoom = 256;
+    // Tokens at the end of a prompt of its own that are asked what they look for: so many are of a question (evict/repair.cpp).
+    static constexpr int64_t kLookingTokens = 64;
 
     // Of lanes that are kept, wherever they are.
     struct Extent {
@@ -161,6 +166,12 @@ private:
 
     Status check() const;
     Status fork(const EngineJob & base);
+    std::optional<int64_t> where_to_look(const RunPlan & plan) const;
+    // The beginning of its prompt of which states serve it, and are kept: what comes behind it depends on its end, too.
+    std::span<const int32_t> shareable() const {
+        return std::span(request_.tokens).first(static_cast<size_t>(look_at_.value_or(std::ssize(request_.tokens))));
+    }
+    void begin_afresh();
     Status begin_from_states();
     void hold_state();
     void keep_what_was_read();
@@ -191,7 +202,7 @@ private:
     // A prompt whose states are kept is read in parts, each a call that ends where one is; any other is one part.
     StoredStates * states_ = nullptr;
     std::optional<StateScope> scope_;     // of its states; nothing: none are kept, or looked for
-    std::optional<SequenceState> fresh_;  // of its sequence before the prompt
+    std::optional<SequenceState> fresh_;  // of its sequence before the prompt, where that is read in parts
     std::vector<int64_t> ends_;           // where states are kept, in tokens of the prompt
     int64_t n_cached_ = 0;
     bool questions_seen_ = false;
@@ -206,6 +217,8 @@ private:
     std::optional<OneShotReader> layers_;
     bool call_open_ = false;
     bool reads_layers_ = false;
+    std::optional<int64_t> look_at_;  // so far the prompt is read when looks() is set; nullopt: it never is
+    bool looks_ = false;
     bool forgotten_ = false;
     bool alone_ = false;  // a pass that held its piece failed
     bool has_token_ = false;

@@ -25,10 +25,13 @@ int64_t EngineJob::most_of_fork(const EngineJob & base, const RunPlan & plan) co
         return std::min(all + n_lanes * plan.n_reread,
                         n_lanes * (budget + std::max<int64_t>(plan.period(), n_added) + plan.n_reread));
     }
-    if (may_evict(plan, {state.n_tokens, state.since_eviction, from.n_entries, n_lanes, state.policy.keeps_less()}, n_added) ||
+    const bool exchanges = look_at_ && request_.repair;
+    const int64_t n_looking = look_at_ ? std::ssize(request_.tokens) : 0;
+    if (exchanges ||
+        may_evict(plan, {state.n_tokens, state.since_eviction, from.n_entries, n_lanes, state.policy.keeps_less()}, n_added) ||
         may_turn(plan, state.n_tokens - from.shift, n_added)) {
         return std::min(all + n_lanes * plan.n_reread,
-                        std::max(from.n_entries, n_lanes * (budget + plan.period() + plan.n_reread)));
+                        std::max(from.n_entries, n_lanes * (budget + plan.period() + plan.n_reread)) + n_lanes * n_looking);
     }
     return request_.keep || from.longest + n_added > from.capacity ? all : n_lanes * n_added;
 }
@@ -85,7 +88,7 @@ size_t EngineJob::most_behind(const SequenceState & state, int64_t n_tokens, con
     const int64_t n_added = std::ssize(request_.tokens) - n_tokens + n_answer;
     const int64_t longest = std::min<int64_t>(base.longest(), n_tokens);
     if (request_.keep || longest + n_added > capacity) { return alone; }  // it copies all of them
-    if (session_->layout.any_on_device()) { return alone; }
+    if (session_->layout.any_on_device() || (look_at_ && request_.repair)) { return alone; }
     if (may_turn(plan, n_tokens - base.shift(), n_added)) { return alone; }
     if (may_evict(plan, {n_tokens, state.since_eviction, base.n_entries(), n_lanes, session_->seq.policy.keeps_less()},
                   n_added)) {
@@ -149,7 +152,7 @@ bool EngineJob::begins_as(const EngineJob & other, int64_t n) const {
 
 void EngineJob::look_for_shared_state() {
     if (!scope_) { return; }
-    FoundShared found = states_->find_shared(*session_, *scope_, request_.tokens, ends_);
+    FoundShared found = states_->find_shared(*session_, *scope_, shareable(), ends_);
     shared_ = std::move(found.state);
     n_shared_ = found.n_tokens;
     copies_shared_ = false;
@@ -178,11 +181,14 @@ void EngineJob::take_shared_state() {
     reserved_bytes_ = bytes_alone_;
 }
 
+// A start that was taken back may have read parts.
+void EngineJob::begin_afresh() {
+    session_->seq.become({.state = *fresh_});
+    session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;
+}
+
 // The sequence is empty, or has read as much of the prompt as the longest state that was kept of its beginning.
 Status EngineJob::begin_from_states() {
-    const auto empty = [this] { session_->seq.become({.state = *fresh_}); };
-    empty();  // a start that was taken back
-    session_->ledger.n_evictions = session_->ledger.evicted_entries = 0;
     if (taken_) {
         n_cached_ = n_shared_;
         const auto taken = std::exchange(taken_, nullptr);
@@ -197,8 +203,8 @@ Status EngineJob::begin_from_states() {
         if (copies_shared_) { shared_.reset(); }
         return begun;
     }
-    n_cached_ = states_->begin(*session_, *scope_, request_.tokens);
-    n_cached_ == 0 ? empty() : hold_state();
+    n_cached_ = states_->begin(*session_, *scope_, shareable());
+    n_cached_ == 0 ? begin_afresh() : hold_state();
     return {};
 }
 

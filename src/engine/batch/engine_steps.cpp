@@ -48,6 +48,20 @@ void Engine::Impl::choose_first_tokens() {
     }
 }
 
+// Of those whose prompts have come to where that is done.
+void Engine::Impl::look_for_evicted() {
+    for (EngineJob * job : running()) {
+        if (!job->looks()) { continue; }
+        const Stopwatch watch;
+        const int64_t n_read = job->n_read();
+        job->look(ledger.n_steps);
+        ledger.n_prompt += job->n_read() - n_read;  // it may be taken back
+        ledger.evict_s += watch.seconds();
+        count_bytes(job);
+        changed = changed || !job->running();
+    }
+}
+
 // Kept requests that were forgotten go when nobody reads their entries any more. (One that went on from there and is kept
 // itself has copied them.)
 void Engine::Impl::drop_forgotten() {
@@ -204,6 +218,7 @@ bool Engine::Impl::step() {
     drop_forgotten();
     admit();
     choose_first_tokens();
+    look_for_evicted();
     let_answers_go_on();
     const std::vector<EngineJob *> candidates = who_may_run();
     std::vector<StepCandidate> wants;

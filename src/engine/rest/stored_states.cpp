@@ -60,7 +60,8 @@ void cut_back(SequenceAtRest & sequence, int64_t n_tokens) {
 
 // What a file of the sequence takes, or a little more.
 uint64_t bytes_in_file(const Sequence & seq) {
-    return seq.cache->needed_bytes() + seq.states.size_bytes() + seq.evidence.size_bytes() + seq.bookkeeping_bytes();
+    return seq.cache->needed_bytes() + seq.states.size_bytes() + seq.evidence.size_bytes() + seq.bookkeeping_bytes() +
+           seq.cold.size_bytes();
 }
 
 }  // namespace
@@ -105,6 +106,10 @@ std::optional<StateScope> StoredStates::scope_of(const LiveSession & session, co
     equal.text(asks_gates ? session.gates->gate().hash() : "");
     write_plan(plan, equal);
     equal.text(whose);
+    if (session.options.cold) {
+        equal.text(to_string(*session.options.cold));
+        equal.number(session.options.cold_bytes);
+    }
     const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
     const bool whole_prompts = plan.one_shot || !by_tokens;
     return StateScope{hash64(equal.bytes()), whole_prompts, !whole_prompts && plan.budget == 0 && session.layout.governs_all()};

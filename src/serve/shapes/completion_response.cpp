@@ -193,6 +193,12 @@ Json CompletionShape::map_chunk(int index, const KvMap & map) const {
     return json;
 }
 
+void add_missed(const Ledger & ledger, Json & to) {
+    if (ledger.kv_missed < 0) { return; }
+    to["kv_missed"] = ledger.kv_missed;
+    to["kv_returned_entries"] = ledger.returned_entries;
+}
+
 // A prompt that has several answers counts once, as OpenAI counts it. Answers to one prompt stand together.
 Json usage_of(const std::vector<AnswerEnd> & ends) {
     int64_t n_prompt = 0;
@@ -215,14 +221,16 @@ Json usage_of(const std::vector<AnswerEnd> & ends) {
         bytes += costs.ledger.kv_allocated_bytes;
         full_bytes += costs.ledger.kv_full_bytes;
     }
-    return {{"completion_tokens", n_generated},
-            {"prompt_tokens", n_prompt},
-            {"total_tokens", n_prompt + n_generated},
-            {"prompt_tokens_details", {{"cached_tokens", n_cached}}},
-            {"kv_kept_entries", n_kept},
-            {"kv_evicted_entries", n_evicted},
-            {"kv_bytes", bytes},
-            {"kv_full_bytes", full_bytes}};
+    Json usage = {{"completion_tokens", n_generated},
+                  {"prompt_tokens", n_prompt},
+                  {"total_tokens", n_prompt + n_generated},
+                  {"prompt_tokens_details", {{"cached_tokens", n_cached}}},
+                  {"kv_kept_entries", n_kept},
+                  {"kv_evicted_entries", n_evicted},
+                  {"kv_bytes", bytes},
+                  {"kv_full_bytes", full_bytes}};
+    if (!ends.empty()) { add_missed(ends.front().costs.ledger, usage); }
+    return usage;
 }
 
 Json timings_of(const AnswerCosts & costs) {
@@ -246,6 +254,7 @@ Json timings_of(const AnswerCosts & costs) {
         timings["draft_n"] = costs.ledger.n_drafted;
         timings["draft_n_accepted"] = costs.ledger.n_draft_accepted;
     }
+    add_missed(costs.ledger, timings);
     return timings;
 }
 

@@ -19,7 +19,7 @@ using testing::random_tokens;
 using testing::stop_failing;
 
 // Requests of one engine's life, in the order in which they come.
-enum Slot { kBase, kFull, kChunked, kLayered, kFork, kForkThatEvicts, kCut, kUrgent, kSlots };
+enum Slot { kBase, kFull, kChunked, kLayered, kFork, kForkThatEvicts, kThatLooks, kCut, kUrgent, kSlots };
 
 Request request_of(Slot slot) {
     const auto make = [](int n, const char * policy, Budget budget, PrefillSchedule prefill) {
@@ -51,6 +51,11 @@ Request request_of(Slot slot) {
             return make(4, "", {}, PrefillSchedule::kAuto);
         case kForkThatEvicts:
             return make(30, "", {}, PrefillSchedule::kAuto);
+        case kThatLooks: {
+            Request request = make(110, "h2o", 36, PrefillSchedule::kChunked);
+            request.options.cold = KvType::kQ8_0;
+            return request;
+        }
         case kCut:
             return make(20, "full", {}, PrefillSchedule::kAuto);
         default: {
@@ -92,7 +97,7 @@ public:
             ids_.erase(kBase);
             return submit(kBase);
         }
-        for (const Slot slot : {kFull, kChunked, kLayered, kFork, kForkThatEvicts, kCut}) {
+        for (const Slot slot : {kFull, kChunked, kLayered, kFork, kForkThatEvicts, kThatLooks, kCut}) {
             if (!ids_.contains(slot)) { return submit(slot); }
         }
         if (n_steps_ % 2 == 0 && !looked_) { return look(); }

@@ -33,9 +33,10 @@ struct Case {
     const char * policy;
     int budget;
     int n_pinned;
+    bool cold = false;  // what is evicted is kept, and questions bring it back
 };
-constexpr Case kCases[] = {
-    {"full", 0, 0}, {"h2o", 100, 0}, {"h2o", 400, 200}, {"snapkv:window=8", 300, 0}, {"keydiff", 128, 40}};
+constexpr Case kCases[] = {{"full", 0, 0},       {"h2o", 100, 0},       {"h2o", 400, 200},        {"snapkv:window=8", 300, 0},
+                           {"keydiff", 128, 40}, {"h2o", 100, 0, true}, {"keydiff", 300, 0, true}};
 constexpr int kLengths[] = {3, 12, 45};  // of answers: some end before an eviction
 
 struct Asked {
@@ -55,6 +56,7 @@ Request request_of(const Asked & asked) {
     request.options.policy = of.policy;
     if (of.budget > 0) { request.options.budget = Budget(of.budget); }
     if (of.n_pinned > 0) { request.options.pinned = {{0, of.n_pinned}}; }
+    if (of.cold) { request.options.cold = KvType::kQ8_0; }
     request.options.chunk = 16;
     request.options.evict_every = 5;
     request.max_tokens = kLengths[asked.length];
@@ -96,6 +98,7 @@ public:
     int64_t n_cached() const { return n_cached_; }
     int64_t n_set_aside() const { return n_set_aside_; }
     int64_t most_of_full() const { return most_of_full_; }
+    int64_t n_returned() const { return n_returned_; }  // entries
 
 private:
     int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
@@ -150,6 +153,7 @@ private:
                 << kCases[asked.policy].policy << " document " << asked.document << " question " << asked.question;
             ++n_answers_;
             n_cached_ += engine_.n_cached(id) > 0 ? 1 : 0;
+            n_returned_ += engine_.ledger(id).value().returned_entries;
             ASSERT_TRUE(engine_.forget(id).ok());
             one = live_.erase(one);
         }
@@ -176,6 +180,7 @@ private:
     int64_t n_cached_ = 0;
     int64_t n_set_aside_ = 0;
     int64_t most_of_full_ = 0;
+    int64_t n_returned_ = 0;
 };
 
 // Every document under every policy has been read.
@@ -189,11 +194,14 @@ void read_all(const Model & model, const EngineOptions & options) {
     ASSERT_TRUE(engine.run().ok());
 }
 
-TEST(SharedStatesRandom, HoldTheCeilingAndChangeNoAnswer) {
+// n_trained: behind so many tokens kept keys turn, and what was evicted stays where it is.
+class SharedStatesRandom : public ::testing::TestWithParam<int> {};
+
+TEST_P(SharedStatesRandom, HoldTheCeilingAndChangeNoAnswer) {
     const char * wanted = std::getenv("PITH_RANDOM_STEPS");
     const int n_steps = wanted != nullptr ? std::atoi(wanted) : 250;
     RandomModelSpec spec = tiny_spec();
-    spec.n_ctx_train = 120;  // behind so many, kept keys turn
+    spec.n_ctx_train = GetParam();
     const Model model = tiny_model(spec).value();
     const TempFolder folder;
     ASSERT_NO_FATAL_FAILURE(read_all(model, options_of(folder.file("s"), 0)));
@@ -213,8 +221,11 @@ TEST(SharedStatesRandom, HoldTheCeilingAndChangeNoAnswer) {
         EXPECT_GT(walk.n_set_aside(), 0) << "nobody had to make room";
         EXPECT_EQ(walk.ledger().kv_allocated_bytes, walk.ledger().kv_idle_bytes);
         EXPECT_EQ(walk.ledger().kv_idle_bytes > 0, idle > 0);
+        EXPECT_EQ(walk.n_returned() > 0, GetParam() > kDocument);
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Trained, SharedStatesRandom, ::testing::Values(120, 2048));
 
 }  // namespace
 }  // namespace pith::shared_states_random_test
