@@ -206,9 +206,10 @@ TEST_F(CacheFiles, WhatWasEvictedComesBackForTheQuestionThatLooksForIt) {
     EXPECT_EQ(told["returned_entries"], 0);
     EXPECT_EQ(repaired["kept_entries"], told["kept_entries"]);
     expect_error(compress({"--cold", "q9_0"}), 2, {"--cold", "q9_0"});
-    expect_error(run_pith({"run", "-m", model_, "-f", book_, "-p", "Who?", "-p", "Where?", "--budget", "64", "--cold", "f16",
-                           "--parallel", "2"}),
-                 1, {"cold"});
+    // Without a file, several at a time.
+    const Json together = answers({"run", "-m", model_, "-f", book_, "--budget", "64", "--cold", "f16", "--parallel", "2"},
+                                  {"-p", "Who?", "-p", "Where?"});
+    EXPECT_GT(together["returned_entries"], 0);
 }
 
 TEST_F(CacheFiles, AnotherChatTemplateGoesWithTheFile) {

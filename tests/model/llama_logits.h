@@ -77,6 +77,7 @@ inline std::vector<float> llama_logits(const std::string & path, const std::vect
 struct LogitDifference {
     double max_relative = 0.0;
     int n_router_ties = 0;     // positions left out
+    int n_far = 0;             // positions that differ by more than `tie` of the range
     int n_argmax_changed = 0;  // where the reference's best two differ by more than `tie` of the range
 };
 
@@ -102,11 +103,14 @@ inline LogitDifference compare_logits(const std::vector<float> & got, const std:
             low = std::min(low, reference[i]);
         }
         const double range = static_cast<double>(reference[best]) - low;
+        double furthest = 0.0;
         for (size_t i = begin; i < begin + width; ++i) {
             if (i != best) { second = std::max(second, reference[i]); }
             const double delta = std::abs(static_cast<double>(got[i]) - reference[i]);
-            difference.max_relative = std::max(difference.max_relative, std::isfinite(delta) ? delta / range : INFINITY);
+            furthest = std::max(furthest, std::isfinite(delta) ? delta / range : INFINITY);
         }
+        difference.max_relative = std::max(difference.max_relative, furthest);
+        if (furthest > tie) { ++difference.n_far; }
         if (best != best_got && reference[best] - second > tie * range) { ++difference.n_argmax_changed; }
     }
     return difference;
