@@ -13,6 +13,8 @@ from transformers.cache_utils import DynamicLayer
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils.chat_template_utils import render_jinja_template
 
+from attention_matching import AttentionMatching
+
 
 class BadInput(Exception):
     """One line says what is wrong with what file."""
@@ -93,7 +95,7 @@ class Kept:
     """What a press left of a context."""
     keys: list    # per layer [1, KV heads, entries, head]
     values: list
-    hidden: list  # per layer [KV heads, entries], true: evicted, though it is still there; None: nothing is hidden
+    bias: list    # per layer [KV heads, entries], added to the logits; -inf: evicted, though it is still there; None: nothing is added
 
     @property
     def n(self):
@@ -101,7 +103,7 @@ class Kept:
 
     def mean(self):
         """Entries a head, mean over heads and layers."""
-        n_hidden = sum(int(layer.sum()) for layer in self.hidden if layer is not None)
+        n_hidden = sum(int(layer.isneginf().sum()) for layer in self.bias if layer is not None)
         return self.n - n_hidden / (len(self.keys) * self.keys[0].shape[1])
 
 
@@ -109,21 +111,34 @@ def kept_of(cache, indices):
     """indices: per layer kvpress's masked_key_indices, of a press that takes different numbers from heads and only hides them."""
     kept = Kept([part.keys for part in cache.layers], [part.values for part in cache.layers], [])
     for found in indices:
-        hidden = None
+        bias = None
         if found is not None:
-            hidden = torch.zeros(kept.keys[0].shape[1], kept.n, dtype=torch.bool)
-            hidden[found[1], found[2]] = True
-        kept.hidden.append(hidden)
+            bias = torch.zeros(kept.keys[0].shape[1], kept.n)
+            bias[found[1], found[2]] = -math.inf
+        kept.bias.append(bias)
     return kept
 
 
-def compress(model, presses, tokens):
+def kept_of_fitted(layers):
+    """layers: of each, (keys, logarithms of weights, values) of each KV head. Where a head has fewer, the rest is hidden."""
+    n = max(len(keys) for heads in layers for keys, _, _ in heads)
+
+    def filled(rows, value=0.):
+        return torch.stack([torch.cat((row, row.new_full((n - len(row), *row.shape[1:]), value))) for row in rows])
+    return Kept([filled([keys for keys, _, _ in heads]).unsqueeze(0) for heads in layers],
+                [filled([values for _, _, values in heads]).unsqueeze(0) for heads in layers],
+                [filled([weights for _, weights, _ in heads], -math.inf) for heads in layers])
+
+
+def compress(model, vocabulary, presses, tokens):
     """What each press leaves. One pass serves all presses: each layer's hook gives every press a cache of its own to prune, with that
-    layer's keys and values; what flows on to the next layer is the same. KVzip, which reads the context again, reads it for itself."""
+    layer's keys and values; what flows on to the next layer is the same. KVzip, which reads the context again, reads it for itself;
+    so does Attention Matching, which is no press of kvpress, behind one reading for all its forms."""
     ids = torch.tensor([tokens])
     layers = model.model.layers
     caches, indices = [DynamicCache() for _ in presses], [[] for _ in presses]
-    shared = [i for i, press in enumerate(presses) if press is None or not hasattr(press, "_perform_kvzip_compression")]
+    fitted = [i for i, press in enumerate(presses) if isinstance(press, AttentionMatching)]
+    shared = [i for i, press in enumerate(presses) if i not in fitted and not hasattr(press, "_perform_kvzip_compression")]
 
     def prune(module, inputs, kwargs, output):
         whole = kwargs["past_key_values"].layers[module.layer_idx]
@@ -148,13 +163,19 @@ def compress(model, presses, tokens):
         for hook in hooks:
             hook.remove()
     for i, press in enumerate(presses):
-        if i not in shared:
+        if i not in shared and i not in fitted:
             with press(model):
                 model.model(input_ids=ids, past_key_values=caches[i])
             indices[i] = [layer.self_attn.masked_key_indices for layer in layers]
             for layer in layers:
                 layer.self_attn.masked_key_indices = None
-    return [kept_of(cache, found) for cache, found in zip(caches, indices)]
+    kept = [None if i in fitted else kept_of(cache, found) for i, (cache, found) in enumerate(zip(caches, indices))]
+    if fitted:
+        whole = DynamicCache()
+        model.model(input_ids=ids, past_key_values=whole)
+        for i in fitted:
+            kept[i] = kept_of_fitted(presses[i].compress(model, vocabulary, tokens, whole))
+    return kept
 
 
 def answer(model, vocabulary, kepts, begin, questions):
@@ -186,18 +207,18 @@ def answer(model, vocabulary, kepts, begin, questions):
             self.show(end)
             return self.keys, self.values
 
-    nothing = [torch.zeros(1, n_cached, dtype=torch.bool)] * len(kepts[0].keys)
-    hidden = [torch.stack([(kept.hidden[layer] if kept.hidden[layer] is not None else nothing[layer]).expand(keys.shape[1], -1)
-                           for kept, _ in rows]) if any(kept.hidden[layer] is not None for kept in kepts) else None
-              for layer, keys in enumerate(kepts[0].keys)]
+    nothing = torch.zeros(1, n_cached)
+    bias = [torch.stack([(kept.bias[layer] if kept.bias[layer] is not None else nothing).expand(keys.shape[1], -1)
+                         for kept, _ in rows]) if any(kept.bias[layer] is not None for kept in kepts) else None
+            for layer, keys in enumerate(kepts[0].keys)]
 
     def attend(module, query, key, value, attention_mask, dropout=0.0, scaling=None, **_):
         """Plain attention, without copies of the keys for each head of a group; evicted entries get no weight."""
         n_rows, n_heads, n_queries, head = query.shape
         grouped = query.reshape(n_rows, key.shape[1], -1, head)
         logits = torch.matmul(grouped, key.transpose(2, 3)) * (head**-0.5 if scaling is None else scaling)
-        if hidden[module.layer_idx] is not None:
-            logits[..., :n_cached].masked_fill_(hidden[module.layer_idx].unsqueeze(2), -math.inf)
+        if bias[module.layer_idx] is not None:
+            logits[..., :n_cached] += bias[module.layer_idx].unsqueeze(2)
         if attention_mask is None and n_queries > 1:
             attention_mask = torch.ones(1, 1, n_queries, key.shape[2], dtype=torch.bool).tril(key.shape[2] - n_queries)
         if attention_mask is not None:

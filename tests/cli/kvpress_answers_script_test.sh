@@ -7,7 +7,7 @@ command -v python3 >/dev/null || { echo "skipped: no python3"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/scripts"  # away from a folder of packages that the repository may have
-cp "$1" "$(dirname "$1")/kvpress_model.py" "$work/scripts/"
+cp "$1" "$(dirname "$1")"/{kvpress_model,attention_matching}.py "$work/scripts/"
 script=$work/scripts/kvpress_answers
 
 wrong() { echo "FAILED: $*" >&2; exit 1; }
