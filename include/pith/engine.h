@@ -13,6 +13,7 @@
 #include "pith/budget.h"          // how much may be kept
 #include "pith/cache_file.h"      // sessions in files
 #include "pith/chat.h"            // conversations as JSON
+#include "pith/custom_scorer.h"   // a scorer of one's own
 #include "pith/device_failure.h"  // the last word of a process whose device is gone
 #include "pith/devices.h"         // where layers lie
 #include "pith/ledger.h"          // what it cost

@@ -9,6 +9,7 @@
 namespace pith {
 namespace {
 
+// Needs as they decide what is kept: without_rows().
 void write_needs(const EvidenceNeeds & needs, ByteWriter & to) {
     for (const int n : {needs.window, needs.window_max_pool, needs.running_last, needs.expected_future}) { to.number(n); }
     for (const bool is_wanted :
@@ -155,8 +156,10 @@ Result<EvidenceState> EvidenceState::read(ByteReader & from, const CacheShape & 
     const Status other_needs(ErrorCode::kBadFile, "its evidence is that of no policy that its settings name");
     std::vector<EvidenceNeeds> needs(from.count(sizeof(int)));
     for (EvidenceNeeds & one : needs) {
-        one = read_needs(from);
-        if (!from.ok() || std::ranges::find(known, one) == known.end()) { return other_needs; }
+        const EvidenceNeeds said = read_needs(from);
+        const auto same = std::ranges::find(known, said, &EvidenceNeeds::without_rows);
+        if (!from.ok() || same == known.end()) { return other_needs; }
+        one = *same;
     }
     EvidenceState state(shape, std::move(needs), std::move(output));
     if (from.number<uint64_t>() != state.layers_.size()) {

@@ -48,7 +48,7 @@ ObserveWants wants_of_newest(const EvidenceNeeds & needs) {
             .last = needs.last_query,
             .head_sq = needs.window_head_sq,
             .entropy = needs.window_entropy,
-            .rows = needs.window_pairs};
+            .rows = needs.window_pairs || needs.window_rows};
 }
 
 Status not_made_for(const char * what) {
@@ -190,6 +190,8 @@ Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & 
         evidence.window_head_sq = std::move(observed.head_sq);
         if (needs.window_pairs) { evidence.window_pairs = pairs_of_heads(observed.rows, shape_, n); }
         evidence.window_entropy = std::move(observed.entropy);
+        if (needs.window_queries) { evidence.window_queries = layer.queries.newest(static_cast<size_t>(n)); }
+        if (needs.window_rows) { evidence.window_rows = std::move(observed.rows); }
         evidence.last_query = std::move(observed.last);
     }
     if (needs.running_sum && needs.running_last > 0) {
@@ -348,6 +350,14 @@ Status EvidenceState::gather_values(const From & from, const EvidenceNeeds & nee
     if (wants_groups) { PITH_ASSIGN_OR_RETURN(group_factor, output_->factors.group_factor(layer, tasks_on(runner))); }
     if (needs.output_pairs) {
         PITH_RETURN_IF_ERROR(output_pairs(runner, cache, seq, layer, group_factor, evidence.output_pairs));
+    }
+    if (needs.window_rows || needs.window_queries || needs.key_rows || needs.value_rows) {
+        evidence.head_dim = shape_.head_dim;
+        evidence.head_dim_v = cache.layout().head_dim_v;
+    }
+    if (needs.key_rows) { PITH_RETURN_IF_ERROR(rows_of_lanes(runner, cache, cache.k(layer), seq, layer, evidence.key_rows)); }
+    if (needs.value_rows) {
+        PITH_RETURN_IF_ERROR(rows_of_lanes(runner, cache, cache.v(layer), seq, layer, evidence.value_rows));
     }
     if (needs.values) { evidence.values = std::make_shared<LaneValues>(runner, cache, seq, layer, group_factor); }
     return {};

@@ -8,7 +8,7 @@ namespace pith {
 std::vector<std::string> evidence_notes(const Hparams & hparams, const EvidenceUse & use) {
     const EvidenceNeeds & needs = use.needs;
     const bool outputs = needs.output_l1 || needs.output_l2 || needs.output_pairs || needs.output_errors;
-    const bool values = outputs || needs.value_l1 || needs.value_l2 || needs.values;
+    const bool values = outputs || needs.value_l1 || needs.value_l2 || needs.values || needs.value_rows;
     std::vector<std::string> notes;
     if (outputs && use.ranks_across_layers && hparams.form.attn_post_norm != nullptr) {
         notes.emplace_back(

@@ -149,6 +149,7 @@ bool EvidenceState::widen(const EvidenceNeeds & needs) {
     of_the_past.window = 0;
     of_the_past.window_mean = of_the_past.window_max = of_the_past.window_sq = of_the_past.window_head_sq = false;
     of_the_past.window_pairs = of_the_past.window_entropy = of_the_past.last_query = false;
+    of_the_past.window_rows = of_the_past.window_queries = false;
     if (needs.running_last > 0) {
         of_the_past.running_sum = false;
         of_the_past.running_last = 0;

@@ -80,20 +80,42 @@ Status LaneValues::output_errors(const Ragged<float> & weights, const Ragged<flo
     return pith::output_errors(runner_, cache_, seq_, layer_, group_factor_, weights, odds, out);
 }
 
+namespace {
+
+// One lane's, [length][width], into `out`.
+Status read_lane(GraphRunner & runner, const RaggedCache & cache, ggml_tensor * flat, int seq, int layer, int kv_head,
+                 int length, float * out) {
+    if (length == 0) { return {}; }
+    const auto width = static_cast<size_t>(flat->ne[0]);
+    const int tile = tile_length(flat->ne[0]);
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(64 + (4 + kMadeNodes) * n_tiles(length, tile)));
+    for_each_tile(length, tile, [&](int first, int n) {
+        ggml_tensor * rows = entries_as_made(*build, cache, flat, seq, layer, kv_head, first, n);
+        build->output(ggml_cont(build->ctx(), rows), out + static_cast<size_t>(first) * width);
+    });
+    return runner.run();
+}
+
+}  // namespace
+
 Status LaneValues::lane_values(int kv_head, std::vector<float> & out) const {
     PITH_RETURN_IF_ERROR(check_unchanged());
     const int length = lengths_[static_cast<size_t>(kv_head)];
     ggml_tensor * values = cache_.v(layer_);
-    const auto d = static_cast<size_t>(values->ne[0]);
-    out.resize(static_cast<size_t>(length) * d);
-    if (length == 0) { return {}; }
-    const int tile = tile_length(values->ne[0]);
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner_.begin(64 + (4 + kMadeNodes) * n_tiles(length, tile)));
-    for_each_tile(length, tile, [&](int first, int n) {
-        ggml_tensor * rows = entries_as_made(*build, cache_, values, seq_, layer_, kv_head, first, n);
-        build->output(ggml_cont(build->ctx(), rows), out.data() + static_cast<size_t>(first) * d);
-    });
-    return runner_.run();
+    out.resize(static_cast<size_t>(length) * static_cast<size_t>(values->ne[0]));
+    return read_lane(runner_, cache_, values, seq_, layer_, kv_head, length, out.data());
+}
+
+Status rows_of_lanes(GraphRunner & runner, const RaggedCache & cache, ggml_tensor * flat, int seq, int layer,
+                     Ragged<float> & out) {
+    const std::vector<int> lengths = lane_lengths(cache, seq, layer, 1);
+    std::vector<int> sizes;
+    for (const int length : lengths) { sizes.push_back(length * static_cast<int>(flat->ne[0])); }
+    out = Ragged<float>(sizes);
+    for (int h = 0; h < out.n_rows(); ++h) {
+        PITH_RETURN_IF_ERROR(read_lane(runner, cache, flat, seq, layer, h, lengths[static_cast<size_t>(h)], out.row(h).data()));
+    }
+    return {};
 }
 
 }  // namespace pith

@@ -35,4 +35,9 @@ private:
     std::vector<int> lengths_;  // when made
 };
 
+// Entries of all lanes of a layer in host memory, as they were before they went into the lanes' type: [K], of each lane f32
+// [length][width of `flat`], which is the layer's K or V. Overwrites `out`.
+Status rows_of_lanes(GraphRunner & runner, const RaggedCache & cache, ggml_tensor * flat, int seq, int layer,
+                     Ragged<float> & out);
+
 }  // namespace pith

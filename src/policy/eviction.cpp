@@ -92,7 +92,8 @@ struct EvictionPass::Impl {
     bool cascade;
     int n_to_come;
     Protection protection;
-    bool reads_values = false;  // LayerEvidence::values
+    bool reads_values = false;    // LayerEvidence::values
+    bool scores_in_turn = false;  // layers one after the other
     bool wants_profiles = false;
     HeadProfiles profiles{HeadDistance::kCosine};
     std::vector<LayerState> layers;
@@ -134,6 +135,7 @@ EvictionPass::EvictionPass(const Policy & policy, EvictionTarget target, bool ca
     const EvidenceNeeds needs = self.policy.needs();
     const ProfileNeeds profile = needs.profile;
     self.reads_values = needs.values;
+    self.scores_in_turn = needs.values || self.policy.is_custom();
     self.wants_profiles = profile.any();
     self.profiles = HeadProfiles(profile.distance);
     self.allocator_state = self.policy.allocator().begin();
@@ -193,7 +195,8 @@ Status EvictionPass::Impl::score(const LayerEvidence & evidence, LayerState & la
     return check_finite(evidence, layer.scores, policy);
 }
 
-// Layers do not look at each other's evidence. Values are read on the very threads that would score.
+// Layers do not look at each other's evidence. Values are read on the very threads that would score; a user's function runs
+// on one at a time anyhow, and on the thread that evicts where it may.
 Status EvictionPass::Impl::score_all(std::span<const LayerEvidence> evidence, std::span<LayerState> scored) const {
     const auto n = static_cast<int>(evidence.size());
     std::vector<Status> statuses(evidence.size());
@@ -202,7 +205,7 @@ Status EvictionPass::Impl::score_all(std::span<const LayerEvidence> evidence, st
         statuses[at] = go_on();
         if (statuses[at].ok()) { statuses[at] = score(evidence[at], scored[at]); }
     };
-    PITH_RETURN_IF_ERROR(n == 1 || reads_values ? run_in_turn(n, score_one) : target.run_tasks(n, score_one));
+    PITH_RETURN_IF_ERROR(n == 1 || scores_in_turn ? run_in_turn(n, score_one) : target.run_tasks(n, score_one));
     for (Status & status : statuses) { PITH_RETURN_IF_ERROR(std::move(status)); }
     return {};
 }

@@ -4,6 +4,7 @@
 #include "core/text.h"
 #include "pith/policy_choice.h"
 #include "policy/auto_policy.h"
+#include "policy/custom_scorers.h"
 #include "policy/registry.h"
 
 namespace pith {
@@ -16,10 +17,10 @@ std::string to_text(const EvidenceNeeds & needs) {
         {needs.last_query, "last query"},
         {needs.running_sum, "every query's attention"},
         {needs.profile.any(), "sampled queries' attention"},
-        {needs.key_norm || needs.key_cosine || needs.key_leverage, "keys"},
+        {needs.key_norm || needs.key_cosine || needs.key_leverage || needs.key_rows, "keys"},
         {needs.block_attention, "attention within blocks"},
         {needs.expected_future > 0, "queries' mean and covariance"},
-        {needs.value_l1 || needs.value_l2 || needs.values, "values"},
+        {needs.value_l1 || needs.value_l2 || needs.values || needs.value_rows, "values"},
         {needs.output_l1 || needs.output_l2 || needs.output_pairs || needs.output_errors, "values through W_O"},
         {needs.retention, "gates"},
         {needs.reread_max, "a second reading"},
@@ -70,6 +71,14 @@ std::vector<PolicyInfo> list_policies() {
     list.push_back(std::move(automatic));
     list_parts<Admission>("admission", admissions(), list);
     list_parts<Scorer>("scorer", scorers(), list);
+    for (const auto & scorer : custom_scorers()) {
+        PolicyInfo info;
+        info.name = scorer->given().name;
+        info.kind = "scorer";
+        info.help = scorer->given().help.empty() ? "a scorer of your own" : scorer->given().help;
+        info.needs = to_text(scorer->needs());
+        list.push_back(std::move(info));
+    }
     list_parts<Refiner>("refiner", refiners(), list);
     list_parts<Allocator>("allocator", allocators(), list);
     list_parts<Selector>("selector", selectors(), list);

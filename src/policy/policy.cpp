@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "pith/policies.h"
 #include "policy/auto_policy.h"
+#include "policy/custom_scorers.h"
 #include "policy/registry.h"
 
 namespace pith {
@@ -118,6 +119,11 @@ Status expand(std::string_view policy, const PartText & text, const Alias & alia
     return {};
 }
 
+Status two_of_a_kind(std::string_view policy, std::string_view taken, std::string_view name, std::string_view kind) {
+    return bad(policy, quoted(taken) + " and " + quoted(name) + " are both a" + (kind[0] == 'a' ? "n " : " ") +
+                           std::string(kind) + ": keep one");
+}
+
 // Makes `slot` when the part is of this kind; `found` says so.
 template <class Part>
 Status take(std::string_view policy, std::string_view kind, std::span<const PartInfo<Part>> known, const PartText & text,
@@ -125,16 +131,26 @@ Status take(std::string_view policy, std::string_view kind, std::span<const Part
     const PartInfo<Part> * info = find_part<Part>(known, text.name);
     if (info == nullptr) { return {}; }
     found = true;
-    if (slot != nullptr) {
-        return bad(policy, quoted(taken) + " and " + quoted(text.name) + " are both a" + (kind[0] == 'a' ? "n " : " ") +
-                               std::string(kind) + ": keep one");
-    }
+    if (slot != nullptr) { return two_of_a_kind(policy, taken, text.name, kind); }
     PITH_ASSIGN_OR_RETURN(const Options options, Options::parse(info->name, info->options, text.options));
     if (info->check != nullptr) {
         if (const std::string wrong = info->check(options); !wrong.empty()) { return bad(policy, wrong); }
     }
     taken = info->name;
     slot = info->make(options);
+    return {};
+}
+
+// The same of a scorer that a user has registered, which has no options.
+Status take_custom(std::string_view policy, const PartText & text, std::shared_ptr<const Scorer> & slot, std::string & taken,
+                   bool & found) {
+    auto scorer = custom_scorer(text.name);
+    if (scorer == nullptr) { return {}; }
+    found = true;
+    if (slot != nullptr) { return two_of_a_kind(policy, taken, text.name, "scorer"); }
+    PITH_RETURN_IF_ERROR(Options::parse(text.name, {}, text.options).status());
+    taken = text.name;
+    slot = std::move(scorer);
     return {};
 }
 
@@ -211,6 +227,7 @@ Result<Policy> Policy::parse(std::string_view text) {
         PITH_RETURN_IF_ERROR(take<Refiner>(name, "refiner", refiners(), part, policy.refiner_, taken.refiner, found));
         PITH_RETURN_IF_ERROR(take<Allocator>(name, "allocator", allocators(), part, policy.allocator_, taken.allocator, found));
         PITH_RETURN_IF_ERROR(take<Selector>(name, "selector", selectors(), part, policy.selector_, taken.selector, found));
+        PITH_RETURN_IF_ERROR(take_custom(name, part, policy.scorer_, taken.scorer, found));
         if (!found) { return unknown_part(name, part.name); }
     }
     policy.gated_ = admission != nullptr;
@@ -278,6 +295,10 @@ Status Policy::check_gates(KnownGates gates) const {
 bool Policy::judges_by_newest_queries() const {
     const EvidenceNeeds needs = scorer_->needs();
     return needs.any_window() || needs.last_query || needs.running_last > 0;
+}
+
+bool Policy::is_custom() const {
+    return scorer_->is_custom();
 }
 
 bool Policy::wants_importance() const {

@@ -44,6 +44,8 @@ public:
     bool judges_by_newest_queries() const;
     // Its scorer needs the text to be read again before anything is evicted: a second pass over what is new.
     bool rereads() const { return evicts() && needs().reread_max; }
+    // Its scorer is a function of its user's: another process may know another by that name.
+    bool is_custom() const;
     bool wants_importance() const;       // EvictionTarget::importance must be given
     bool ranks_across_layers() const;    // scores of different layers' entries are compared
     bool wants_all_layers() const;       // a one-shot prefill cannot evict before its last layer

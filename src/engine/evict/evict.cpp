@@ -18,15 +18,15 @@ namespace pith {
 size_t bytes_of(const LayerEvidence & evidence) {
     size_t n = evidence.positions.size() * sizeof(int32_t);
     for (const Ragged<float> * rows :
-         {&evidence.window_mean,    &evidence.window_max, &evidence.window_sq,    &evidence.window_head_sq,
-          &evidence.window_pairs,   &evidence.last_query, &evidence.running_sum,  &evidence.key_norm,
-          &evidence.key_cosine,     &evidence.expected,   &evidence.value_l1,     &evidence.value_l2,
-          &evidence.output_l1,      &evidence.output_l2,  &evidence.output_pairs, &evidence.retention,
-          &evidence.profile,        &evidence.reread_max, &evidence.sampled_rows, &evidence.key_leverage,
-          &evidence.block_attention}) {
+         {&evidence.window_mean,     &evidence.window_max,  &evidence.window_sq,    &evidence.window_head_sq,
+          &evidence.window_pairs,    &evidence.last_query,  &evidence.running_sum,  &evidence.key_norm,
+          &evidence.key_cosine,      &evidence.expected,    &evidence.value_l1,     &evidence.value_l2,
+          &evidence.output_l1,       &evidence.output_l2,   &evidence.output_pairs, &evidence.retention,
+          &evidence.profile,         &evidence.reread_max,  &evidence.sampled_rows, &evidence.key_leverage,
+          &evidence.block_attention, &evidence.window_rows, &evidence.key_rows,     &evidence.value_rows}) {
         n += rows->size() * sizeof(float);
     }
-    return n;
+    return n + evidence.window_queries.size() * sizeof(float);
 }
 
 namespace {

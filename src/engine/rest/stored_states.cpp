@@ -90,6 +90,7 @@ Result<std::unique_ptr<StoredStates>> StoredStates::open(const Model & model, co
 
 std::optional<StateScope> StoredStates::scope_of(const LiveSession & session, const RunPlan & plan,
                                                  std::string_view whose) const {
+    if (session.seq.policy.is_custom()) { return std::nullopt; }  // its name does not say what was kept
     const bool asks_gates = session.gates && session.seq.policy.needs_gate();
     // Gates that rank judge each token by itself: where a text is cut changes nothing of what they say.
     const bool by_tokens_alone = known_gates(session) == KnownGates::kRank;

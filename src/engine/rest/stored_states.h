@@ -2,11 +2,11 @@
 // kept. Stage: engine.
 //
 // A state that is used stands for reading its tokens anew, to the bit. So those alone are kept whose entries depend on nothing
-// but the tokens: no question was in sight, no gate was asked, and the budget's entries are part of what must be equal. Where
-// nothing is ever evicted, or on a grid, prompts that begin alike share states, which are taken where a chunk ends, wherever
-// the prompt does: what is read behind them comes in the same pieces then as if all had been read. Otherwise (one-shot, or
-// chunks without a grid) what is kept depends on where the prompt ends: a state stands for a whole prompt, and is found by the
-// same prompt alone.
+// but the tokens: no question was in sight, no gate was asked, the scorer is one of Pith's, and the budget's entries are part
+// of what must be equal. Where nothing is ever evicted, or on a grid, prompts that begin alike share states, which are taken
+// where a chunk ends, wherever the prompt does: what is read behind them comes in the same pieces then as if all had been read.
+// Otherwise (one-shot, or chunks without a grid) what is kept depends on where the prompt ends: a state stands for a whole
+// prompt, and is found by the same prompt alone.
 #pragma once
 
 #include <cstdint>

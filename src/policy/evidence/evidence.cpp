@@ -34,6 +34,10 @@ EvidenceNeeds EvidenceNeeds::merged(const EvidenceNeeds & other) const {
     all.window_head_sq = window_head_sq || other.window_head_sq;
     all.window_pairs = window_pairs || other.window_pairs;
     all.window_entropy = window_entropy || other.window_entropy;
+    all.window_rows = window_rows || other.window_rows;
+    all.window_queries = window_queries || other.window_queries;
+    all.key_rows = key_rows || other.key_rows;
+    all.value_rows = value_rows || other.value_rows;
     all.last_query = last_query || other.last_query;
     all.running_sum = running_sum || other.running_sum;
     all.key_norm = key_norm || other.key_norm;
@@ -58,6 +62,12 @@ EvidenceNeeds EvidenceNeeds::merged(const EvidenceNeeds & other) const {
         all.running_last = running_sum ? running_last : other.running_last;
     }
     return all;
+}
+
+EvidenceNeeds EvidenceNeeds::without_rows() const {
+    EvidenceNeeds kept = *this;
+    kept.window_rows = kept.window_queries = kept.key_rows = kept.value_rows = false;
+    return kept;
 }
 
 }  // namespace pith

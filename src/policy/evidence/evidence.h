@@ -62,6 +62,12 @@ struct EvidenceNeeds {
     bool window_head_sq = false;  // sum over the window of A², per query head
     bool window_pairs = false;    // sum over the window of A of one query head times A of another of its group
     bool window_entropy = false;  // -Σ A log A over the window and the entries before it, per query head
+    // For scorers of one's own (pith/custom_scorer.h): the arrays themselves, in host memory. They are made when they are asked
+    // for, and nothing more is kept for them than for the other needs of a window.
+    bool window_rows = false;     // A of each query of the window
+    bool window_queries = false;  // these queries, after RoPE
+    bool key_rows = false;        // keys as they lie in the lanes, after RoPE
+    bool value_rows = false;      // values
     bool last_query = false;      // A of the last query
     bool running_sum = false;     // column sums of A over all queries so far, carried through compaction
     int running_last = 0;         // with running_sum: only the last so many queries (0: all)
@@ -84,12 +90,15 @@ struct EvidenceNeeds {
 
     bool any() const { return !(*this == EvidenceNeeds{}); }
     bool any_window() const {
-        return window_mean || window_max || window_sq || window_head_sq || window_pairs || window_entropy;
+        return window_mean || window_max || window_sq || window_head_sq || window_pairs || window_entropy || window_rows ||
+               window_queries;
     }
     bool any_attention() const { return any_window() || last_query || running_sum || profile.any() || block_attention; }
     // The union: what two parts need together. Of two different profiles what is not the default wins, of two different numbers
     // of queries then the larger.
     EvidenceNeeds merged(const EvidenceNeeds & other) const;
+    // Without the arrays for scorers of one's own, of which nothing is kept.
+    EvidenceNeeds without_rows() const;
     bool operator==(const EvidenceNeeds &) const = default;
 };
 
@@ -138,11 +147,17 @@ struct LayerEvidence {
     Ragged<float> window_head_sq;        // [H]
     Ragged<float> window_pairs;          // [K · n_head_pairs]: Σ over the window of A[g]·A[other]
     std::vector<double> window_entropy;  // [H]
-    Ragged<float> last_query;            // [H]
-    Ragged<float> running_sum;           // [H]
-    Ragged<float> key_norm;              // [K]
-    Ragged<float> key_cosine;            // [K]
-    Ragged<float> key_leverage;          // [K] in [0, 1]
+    Ragged<float> window_rows;           // [H · n_window], head-major: a lane's are [n_group][n_window][length] side by side
+    std::vector<float> window_queries;   // [n_window][H][head_dim]
+    Ragged<float> key_rows;              // [K]: [length][head_dim] of a lane
+    Ragged<float> value_rows;            // [K]: [length][head_dim_v]
+    int head_dim = 0;                    // of keys and queries; with one of the four above
+    int head_dim_v = 0;
+    Ragged<float> last_query;    // [H]
+    Ragged<float> running_sum;   // [H]
+    Ragged<float> key_norm;      // [K]
+    Ragged<float> key_cosine;    // [K]
+    Ragged<float> key_leverage;  // [K] in [0, 1]
     // [H] Σ over the queries i of j's block of softmax over the block's keys of q_i·k_j, not scaled: 1 on average.
     Ragged<float> block_attention;
     // [H] s·k·μ + s²·k·Σ·k/2, s the model's scale of products, for queries of mean μ and covariance Σ at the next positions:

@@ -28,8 +28,9 @@ public:
     // true: a score means the same in every text, and does not change with what else is cached, so that a threshold can be put
     // to it: a share of attention, or a probability.
     virtual bool is_absolute() const { return false; }
-    virtual EvidenceNeeds needs() const { return {}; }            // only this is captured
-    virtual int n_sinks() const { return 0; }                     // original positions below this are protected
+    virtual bool is_custom() const { return false; }    // true: its user's function, which its name does not tell elsewhere
+    virtual EvidenceNeeds needs() const { return {}; }  // only this is captured
+    virtual int n_sinks() const { return 0; }           // original positions below this are protected
     virtual int n_recent(int64_t /*budget*/) const { return 0; }  // newest entries of each lane that are protected
 
     // Overwrites `scores` [K].
