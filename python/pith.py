@@ -15,6 +15,11 @@ Many prompts, together through each pass over the weights:
     engine.run()
     answers = [model.detokenize(engine.answer(id)) for id in ids]
 
+A scorer of your own, whose name is a policy from then on (examples/own_scorer.py):
+
+    pith.register_scorer("my-vatp", score, needs=("window_mean", "value_l1"), window=32)
+    session = model.session(policy="my-vatp+ada", budget="1024")
+
 The library is looked for where PITH_LIBRARY says, beside this file, in lib/ there (a wheel's), in the lib folder of an installation
 that this file belongs to, and where the system looks. Every failure raises pith.Error with one line that says what, which value, and
 what to do.
@@ -45,6 +50,8 @@ _RUN_PROGRESS = ctypes.CFUNCTYPE(c_bool, c_int64, c_int64, c_void_p)
 _CHOOSE = ctypes.CFUNCTYPE(c_int32, POINTER(c_float), c_size_t, c_void_p)
 _ON_TOKEN = ctypes.CFUNCTYPE(c_bool, c_int32, c_void_p)
 _GO_ON = ctypes.CFUNCTYPE(c_bool, c_void_p)
+# Texts that a callback returns: as addresses, since ctypes would not let go of them.
+_HIDDEN = ctypes.CFUNCTYPE(c_void_p, c_int32, c_int32, c_size_t, c_size_t, c_void_p, c_void_p)
 
 STATES = ("waiting", "reading", "answering", "set_aside", "done", "failed", "cancelled")
 
@@ -115,6 +122,26 @@ class _Ledger(_Options):
                   (name, c_int64) for name in ("n_repairs", "returned_entries", "cold_entries", "cold_lost_entries",
                                                "cold_bytes", "cold_read_bytes")
               ] + [("repair_s", c_double), ("n_drafted", c_int64), ("n_draft_accepted", c_int64)]
+
+
+class _ScorerOptions(_Options):
+    _fields_ = [("size", c_size_t), ("help", c_char_p), ("window", c_int32)] + [
+        (name, c_bool)
+        for name in ("window_mean", "window_max", "window_attention", "window_queries", "last_query", "running_sum", "keys",
+                     "values", "key_norm", "value_l1", "value_l2", "output_l2")
+    ] + [("n_sinks", c_int32), ("n_recent", c_int32)]
+
+
+class _ScorerLayer(_Options):
+    _fields_ = [("size", c_size_t)] + [
+        (name, c_int32) for name in ("layer", "n_kv_heads", "n_group", "head_dim", "head_dim_v", "n_window")
+    ] + [("n_seen", c_int64), ("n_entries", c_int64), ("begin", POINTER(c_int64))] + [
+        (name, c_void_p) for name in ("positions", "window_mean", "window_max", "window_attention", "window_queries", "last_query",
+                                      "running_sum", "keys", "values", "key_norm", "value_l1", "value_l2", "output_l2")
+    ]
+
+
+_SCORE = ctypes.CFUNCTYPE(c_void_p, POINTER(_ScorerLayer), c_void_p, c_void_p)
 
 
 class _SamplerOptions(_Options):
@@ -203,6 +230,10 @@ def _declare(library):
         "pith_evict": (c_int32, [handle, c_char_p, c_char_p]),
         "pith_evict_for_questions": (c_int32, [handle, tokens, c_size_t, c_char_p, c_char_p]),
         "pith_repair": (c_int32, [handle, tokens, c_size_t, c_bool]),
+        "pith_scorer_options_init": (None, [POINTER(_ScorerOptions), c_size_t]),
+        "pith_register_scorer": (c_int32, [c_char_p, POINTER(_ScorerOptions), _SCORE, c_void_p]),
+        "pith_unregister_scorer": (c_int32, [c_char_p]),
+        "pith_session_watch_hidden": (c_int32, [handle, _HIDDEN, c_void_p]),
         "pith_lane_positions": (c_int32, [handle, c_int32, c_int32, POINTER(tokens), size]),
         "pith_session_snapshot": (c_int32, [handle, out]),
         "pith_session_restore": (c_int32, [handle, handle]),
@@ -253,7 +284,163 @@ except OSError as error:
 
 def _check(code):
     if code != 0:
-        raise Error(code, _lib.pith_error().decode(), _lib.pith_error_field().decode())
+        error = Error(code, _lib.pith_error().decode(), _lib.pith_error_field().decode())
+        raise error from _Callback.cause_of(str(error))
+
+
+class _Callback:
+    """A function that C calls: what it raises ends the call that it came in, as the cause of the pith.Error there."""
+
+    _failed = {}  # what the errors' lines name → what was raised
+
+    def __init__(self, kind, name, call):
+        self._said = None  # alive until the next call
+
+        def work(*arguments):
+            try:
+                call(*arguments)
+                return None
+            except BaseException as error:  # C has no way to hand it on
+                _Callback._failed[name] = error
+                self._said = ctypes.create_string_buffer(f"{type(error).__name__}: {error}".encode(errors="replace"))
+                return ctypes.addressof(self._said)
+
+        self.function = kind(work)
+
+    @classmethod
+    def cause_of(cls, line):
+        return next((cls._failed.pop(name) for name in list(cls._failed) if name in line), None)
+
+
+try:
+    import numpy as _numpy
+except ImportError:
+    _numpy = None
+
+
+def _array(address, shape, kind="f", writable=False):
+    """Numbers ('f': f32, 'i': i32) where they lie: a numpy array, or without numpy a memoryview, of this shape."""
+    size = 4
+    for n in shape:
+        size *= n
+    if size == 0:
+        return _numpy.empty(shape, dtype=kind) if _numpy else memoryview(b"").cast(kind)
+    view = _view_of(address, size, 0x200 if writable else 0x100).cast(kind, shape)
+    return _numpy.asarray(view) if _numpy else view
+
+
+_view_of = ctypes.pythonapi.PyMemoryView_FromMemory
+_view_of.restype, _view_of.argtypes = ctypes.py_object, [c_void_p, ctypes.c_ssize_t, ctypes.c_int]
+
+
+class ScorerLane:
+    """One KV head's n entries, as a scorer's callback is shown them. Arrays are numpy's, or memoryviews where numpy is missing; they
+    lie in the library's memory, without a copy, and are valid during the call. What `needs` did not name raises AttributeError.
+
+        positions [n] in the text; keys [n][head_dim] after RoPE; values [n][head_dim_v]; key_norm, value_l1, value_l2 [n]
+        window_mean, window_max, last_query, running_sum, output_l2 [n_group][n], a row for each query head that shares the KV head
+        window_attention [n_group][n_window][n]: softmax attention of the last queries
+        scores [n]: to be written, where the callback returns nothing
+    """
+
+    def __init__(self, struct, kv_head, scores):
+        self._struct, self._begin = struct, struct.begin[kv_head]
+        self.n = struct.begin[kv_head + 1] - self._begin
+        self._scores = scores
+        self.kv_head = kv_head
+
+    def _shape(self, name):
+        group = self._struct.n_group
+        if name in ("window_mean", "window_max", "last_query", "running_sum", "output_l2"):
+            return (group, self.n)
+        if name == "window_attention":
+            return (group, self._struct.n_window, self.n)
+        if name == "keys":
+            return (self.n, self._struct.head_dim)
+        if name == "values":
+            return (self.n, self._struct.head_dim_v)
+        return (self.n,)
+
+    def __getattr__(self, name):
+        writable = name == "scores"
+        address = self._scores if writable else getattr(self._struct, name, None) if name in _LANE_ARRAYS else None
+        if address is None:
+            raise AttributeError(f"'{name}' is no array of a lane, or needs= of the scorer does not name it")
+        shape = self._shape(name)
+        n_each = 1
+        for size in shape:
+            n_each *= size
+        n_each //= max(self.n, 1)
+        array = _array(address + 4 * self._begin * n_each, shape, "i" if name == "positions" else "f", writable)
+        setattr(self, name, array)
+        return array
+
+
+_LANE_ARRAYS = tuple(name for name, kind in _ScorerLayer._fields_ if kind is c_void_p and name != "window_queries")
+
+
+class ScorerLayer:
+    """The evidence of one layer: `lanes`, a list of ScorerLane, one for each KV head, of unlike lengths. layer counts those that
+    policies govern; n_seen: tokens so far; n_window: queries observed, which are more than asked for where questions are in sight."""
+
+    def __init__(self, struct, scores):
+        for name in ("layer", "n_kv_heads", "n_group", "head_dim", "head_dim_v", "n_window", "n_seen", "n_entries"):
+            setattr(self, name, getattr(struct, name))
+        self.lanes = [ScorerLane(struct, kv_head, scores) for kv_head in range(struct.n_kv_heads)]
+        self._queries = struct.window_queries
+
+    @property
+    def window_queries(self):
+        """[n_window][n_kv_heads · n_group][head_dim] after RoPE, oldest first."""
+        if self._queries is None:
+            raise AttributeError("needs= of the scorer does not name window_queries")
+        return _array(self._queries, (self.n_window, self.n_kv_heads * self.n_group, self.head_dim))
+
+
+_scorers = {}
+
+
+def register_scorer(name, score, needs=(), window=0, sinks=0, recent=None, help=""):
+    """From now on `name` is a scorer of all policies: "my-vatp", "my-vatp+ada". score(layer: ScorerLayer) returns one sequence of
+    numbers for each KV head, one number for each of its entries, higher = keep; or None, where it has written lane.scores. needs:
+    names of arrays of ScorerLane and ScorerLayer; only these are computed. window: queries observed, the last so many, for those
+    that begin with window_. sinks, recent: how many of the first positions and of each lane's newest entries are protected (None:
+    as many as the window, or 32). What it raises ends the call with a pith.Error that names the scorer, and has it as its cause;
+    the session is then as before. It is called on whatever thread evicts, one call at a time, and must not feed a session of such
+    a scorer. Scores that are not finite are refused."""
+    options = _ScorerOptions()
+    _lib.pith_scorer_options_init(byref(options), ctypes.sizeof(options))
+    known = [field for field, kind in _ScorerOptions._fields_ if kind is c_bool]
+    for need in [needs] if isinstance(needs, str) else needs:
+        if need not in known:
+            raise TypeError(f"unknown need '{need}': there are {', '.join(known)}")
+        setattr(options, need, True)
+    options.set({"help": help, "window": window, "n_sinks": sinks, "n_recent": -1 if recent is None else recent})
+
+    def call(struct, scores, _):
+        layer = ScorerLayer(struct.contents, scores)
+        result = score(layer)
+        if result is None:
+            return
+        rows = list(result)
+        if [len(row) for row in rows] != [lane.n for lane in layer.lanes]:
+            raise ValueError(f"scores of {[len(row) for row in rows]} entries, and the KV heads hold {[lane.n for lane in layer.lanes]}")
+        for lane, row in zip(layer.lanes, rows):
+            if _numpy:
+                lane.scores[:] = row
+            else:
+                for j, value in enumerate(row):
+                    lane.scores[j] = value
+
+    callback = _Callback(_SCORE, f"scorer '{name}'", call)
+    _check(_lib.pith_register_scorer(name.encode(), byref(options), callback.function, None))
+    _scorers[name] = callback
+
+
+def unregister_scorer(name):
+    """Ends register_scorer(). Raises pith.Error while sessions, snapshots or requests that are not forgotten use it."""
+    _check(_lib.pith_unregister_scorer(name.encode()))
+    _scorers.pop(name, None)
 
 
 def _as_tokens(tokens):
@@ -530,6 +717,18 @@ class Session(_Interruptible):
         positions, size = POINTER(c_int32)(), c_size_t()
         _check(_lib.pith_lane_positions(self._handle, layer, kv_head, byref(positions), byref(size)))
         return positions[:size.value] if size.value else []
+
+    def watch_hidden(self, watch):
+        """watch(layer, first_position, rows [n][n_embd]) is shown the states that governed layers make queries, keys and values of
+        (after the layer's norm) while the session reads; None ends it. rows are valid during the call: copy what is to stay. layer
+        counts as ScorerLayer.layer. Tokens that run as queries only (questions in sight) are shown, too. What it raises ends the
+        call, and is the cause of the pith.Error; the session is then as before."""
+        callback = None
+        if watch is not None:
+            callback = _Callback(_HIDDEN, "watch_hidden", lambda layer, first, n, n_embd, rows, _: watch(
+                layer, first, _array(rows, (n, n_embd))))
+        _check(_lib.pith_session_watch_hidden(self._handle, callback.function if callback else _HIDDEN(), None))
+        self._watch = callback
 
     def snapshot(self):
         snapshot = Snapshot()

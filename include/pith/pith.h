@@ -272,6 +272,77 @@ PITH_API pith_code pith_session_tokens(const pith_session * session, int32_t * t
 /* REQUIRES: ledger->size is set. */
 PITH_API pith_code pith_get_ledger(const pith_session * session, struct pith_ledger * ledger);
 
+/* The states that governed layers make queries, keys and values of (after the layer's norm), shown to a callback while the
+ * session reads, for whoever scores by them (pith_register_scorer): once a chunk is read they are gone. rows [n_tokens][n_embd]
+ * of the positions from first_position on; layer as pith_scorer_layer has it. Tokens that run as queries only (questions in
+ * sight, a second reading) are shown, too, at the positions that they stand at. Valid during the call. NULL: go on; a line that
+ * says what is wrong (copied) ends the call with it, and the session is then as before. Watched, a decoded token takes longer.
+ * watch: NULL: nobody is shown anything any more. Neither saved nor part of a snapshot. */
+typedef const char * (*pith_hidden_fn)(int32_t layer, int32_t first_position, size_t n_tokens, size_t n_embd,
+                                       const float * rows, void * user);
+PITH_API pith_code pith_session_watch_hidden(pith_session * session, pith_hidden_fn watch, void * user);
+
+/* ---- scorers of your own: a function, and its name, which is a policy from then on ----
+ *
+ *   struct pith_scorer_options needs; pith_scorer_options_init(&needs, sizeof needs);
+ *   needs.window = 32; needs.window_mean = true; needs.value_l1 = true;
+ *   pith_register_scorer("my-vatp", &needs, score, NULL);
+ *   options.policy = "my-vatp+ada";
+ */
+
+struct pith_scorer_options {
+    size_t size;
+    const char * help; /* one line; NULL: none */
+    int32_t window;    /* 0; queries observed, the last so many: 1 or more with any of the next four, else 0 */
+    bool window_mean, window_max, window_attention, window_queries; /* false; fields of pith_scorer_layer, as all below */
+    bool last_query, running_sum, keys, values, key_norm, value_l1, value_l2, output_l2; /* false */
+    int32_t n_sinks;                                                                     /* 0; positions below are protected */
+    int32_t n_recent; /* -1: as many of each lane's newest as the window, or 32 */
+};
+PITH_API void pith_scorer_options_init(struct pith_scorer_options * options, size_t size); /* size: sizeof *options */
+
+/* The evidence of one layer. Lanes (KV heads) are ragged: lane h holds the entries begin[h] … begin[h + 1] - 1, ascending by
+ * position; what is [n_entries] has one number for each. n_group query heads share a lane, and what is [n_group][L] for each
+ * lane of length L begins at n_group · begin[h] for lane h, [n_group][n_window][L] at n_group · n_window · begin[h]. A[i,j] is
+ * the softmax attention of query i to entry j. Valid during the call. NULL: was not asked for. */
+struct pith_scorer_layer {
+    size_t size;
+    int32_t layer; /* 0, 1, … of the layers that policies govern */
+    int32_t n_kv_heads, n_group;
+    int32_t head_dim, head_dim_v; /* of keys and queries, and of values, where one of these or window_attention was asked for */
+    int32_t n_window;             /* queries really observed, oldest first; more where questions are in sight */
+    int64_t n_seen;               /* tokens so far */
+    int64_t n_entries;
+    const int64_t * begin;          /* [n_kv_heads + 1] */
+    const int32_t * positions;      /* [n_entries] in the text */
+    const float * window_mean;      /* [n_group][L] of each lane: mean over the window of A */
+    const float * window_max;       /* [n_group][L]: the most that one of the window pays */
+    const float * window_attention; /* [n_group][n_window][L]: A */
+    const float * window_queries;   /* [n_window][n_kv_heads · n_group][head_dim], after RoPE */
+    const float * last_query;       /* [n_group][L]: A of the newest query */
+    const float * running_sum;      /* [n_group][L]: sum of A over all queries so far */
+    const float * keys;             /* [n_entries][head_dim], after RoPE */
+    const float * values;           /* [n_entries][head_dim_v] */
+    const float * key_norm;         /* [n_entries] before RoPE, Euclidean */
+    const float * value_l1;         /* [n_entries] sum of absolute values */
+    const float * value_l2;         /* [n_entries] Euclidean */
+    const float * output_l2;        /* [n_group][L]: of the value behind the query head's part of the output projection */
+};
+
+/* scores [n_entries]: higher = keep. They come as NaN, and all of them must be finite in the end (PITH_NOT_FINITE: names
+ * scorer, layer, head and position). NULL: done; a line that says what is wrong (copied) ends the call that evicts with it and
+ * the scorer's name, and the session is then as before. It must not feed or evict a session of such a scorer. */
+typedef const char * (*pith_score_fn)(const struct pith_scorer_layer * layer, float * scores, void * user);
+
+/* name: a letter, then letters, digits, '-', '_', '.', at most 64, and of no other policy or part. score is called on whatever
+ * thread evicts, one call at a time. A name says nothing of the function elsewhere: engines keep no states of such sequences
+ * for other prompts, and whoever opens a saved session registers the same scorer before. options: NULL: no evidence but the
+ * positions. Threads: any. */
+PITH_API pith_code pith_register_scorer(const char * name, const struct pith_scorer_options * options, pith_score_fn score,
+                                        void * user);
+/* PITH_NOT_FOUND; PITH_INVALID_ARGUMENT while sessions, snapshots or requests that are not forgotten use it. */
+PITH_API pith_code pith_unregister_scorer(const char * name);
+
 /* ---- samplers: llama.cpp's, with its defaults ---- */
 
 struct pith_sampler_options {

@@ -105,6 +105,18 @@ struct RunHooks {
     bool is_answer = false;
 };
 
+// The states that a governed layer makes queries, keys and values of (after the layer's norm): f32 [n_tokens][n_embd], of the
+// positions from first_position on. layer: 0, 1, … of those that policies govern, as ScorerLayer::layer (custom_scorer.h).
+struct HiddenRows {
+    int layer = 0;
+    int n_embd = 0;
+    int n_tokens = 0;
+    int32_t first_position = 0;
+    std::span<const float> rows;  // valid during the call
+};
+// What it returns, or throws, that is an error ends the call it came in.
+using HiddenWatcher = std::function<Status(const HiddenRows & hidden)>;
+
 // What a saved session's file says besides: names and texts.
 using CacheNotes = std::vector<std::pair<std::string, std::string>>;
 
@@ -205,6 +217,12 @@ public:
 
     // SessionOptions::draft_ngram from now on. Errors: kInvalidArgument.
     Status set_draft_ngram(int most);
+
+    // Shown the hidden states of all that is read from now on, layer by layer, for scorers of one's own that go by them: once a
+    // chunk is read they are gone. Tokens that run as queries only (questions in sight, a second reading) are shown, too, at
+    // the positions that they stand at, and tokens of calls that fail afterwards. An empty function ends it. Neither saved nor
+    // part of a snapshot. Cost: the states are read out of each layer; a decoded token runs layer by layer, without drafts.
+    void watch_hidden(HiddenWatcher watcher);
 
     const Ledger & ledger() const;
     // Original positions of the entries that a lane holds, ascending; none of a lane that there is not.

@@ -1,6 +1,7 @@
 // session.cpp - the public face of a session. Stage: engine.
 #include "pith/session.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/guarded.h"
@@ -172,6 +173,17 @@ Status Session::set_draft_ngram(int most) {
     PITH_RETURN_IF_ERROR(check_draft(most));
     impl_->session->options.draft_ngram = most;
     return {};
+}
+
+void Session::watch_hidden(HiddenWatcher watcher) {
+    LiveSession & session = *impl_->session;
+    if (!watcher) { return session.forward->set_input_observer({}); }
+    session.forward->set_input_observer(
+        [watcher = std::move(watcher), governed = session.governed, n_embd = session.file->hparams().n_embd](
+            int layer, std::span<const float> rows, int n, int32_t first_position) {
+            const auto index = std::ranges::lower_bound(governed, layer) - governed.begin();
+            return watcher({static_cast<int>(index), n_embd, n, first_position, rows});
+        });
 }
 
 std::vector<int32_t> Session::tokens() const {

@@ -310,6 +310,83 @@ static int many_at_once(const pith_model * model, const int32_t * tokens) {
 }
 
 /* The model goes first: what is left keeps what it needs. */
+struct scored {
+    int n_calls;
+    int fail_at; /* 0: never */
+    int64_t n_hidden;
+};
+
+/* Attention of the window times the value's length, over the query heads that share the KV head. */
+static const char * attention_times_value(const struct pith_scorer_layer * layer, float * scores, void * user) {
+    struct scored * scored = (struct scored *)user;
+    if (++scored->n_calls == scored->fail_at) { return "no idea"; }
+    if (layer->window_mean == NULL || layer->value_l1 == NULL) { return "evidence that was asked for is missing"; }
+    if (layer->keys != NULL || layer->running_sum != NULL) { return "evidence that was not asked for is there"; }
+    for (int32_t h = 0; h < layer->n_kv_heads; ++h) {
+        const int64_t begin = layer->begin[h], n = layer->begin[h + 1] - begin;
+        const float * attention = layer->window_mean + begin * layer->n_group;
+        for (int64_t j = 0; j < n; ++j) {
+            float sum = 0;
+            for (int32_t g = 0; g < layer->n_group; ++g) { sum += attention[g * n + j]; }
+            scores[begin + j] = sum * layer->value_l1[begin + j];
+        }
+    }
+    return NULL;
+}
+static const char * look(int32_t layer, int32_t first_position, size_t n_tokens, size_t n_embd, const float * rows, void * user) {
+    struct scored * scored = (struct scored *)user;
+    if (layer < 0 || first_position < 0 || rows == NULL || n_embd == 0) { return "nothing to see"; }
+    scored->n_hidden += (int64_t)n_tokens;
+    return scored->fail_at < 0 ? "seen enough" : NULL;
+}
+
+static int own_scorers(const pith_model * model, const int32_t * tokens) {
+    struct scored scored = {0, 0, 0};
+    struct pith_scorer_options needs;
+    pith_scorer_options_init(&needs, sizeof needs);
+    EXPECT(needs.window == 0 && !needs.keys && needs.n_recent == -1);
+    needs.help = "attention times the value's length";
+    needs.window = 8;
+    needs.window_mean = needs.value_l1 = true;
+    EXPECT(pith_register_scorer(NULL, &needs, attention_times_value, &scored) == PITH_INVALID_ARGUMENT);
+    EXPECT(pith_register_scorer("my-vatp", &needs, NULL, &scored) == PITH_INVALID_ARGUMENT);
+    EXPECT(pith_register_scorer("snapkv", &needs, attention_times_value, &scored) == PITH_INVALID_ARGUMENT);
+    EXPECT(pith_unregister_scorer("my-vatp") == PITH_NOT_FOUND && pith_unregister_scorer(NULL) == PITH_INVALID_ARGUMENT);
+    EXPECT(pith_register_scorer("my-vatp", &needs, attention_times_value, &scored) == PITH_OK);
+    EXPECT(pith_register_scorer("my-vatp", &needs, attention_times_value, &scored) == PITH_INVALID_ARGUMENT);
+
+    struct pith_session_options options;
+    pith_session_options_init(&options, sizeof options);
+    options.policy = "my-vatp+ada";
+    options.budget = "32";
+    options.prefill = "chunked";
+    options.chunk = 32;
+    pith_session * session = NULL;
+    EXPECT(pith_session_new(model, &options, &session) == PITH_OK);
+    EXPECT(pith_session_watch_hidden(NULL, look, &scored) == PITH_INVALID_ARGUMENT);
+    EXPECT(pith_session_watch_hidden(session, look, &scored) == PITH_OK);
+    scored.fail_at = 3;
+    EXPECT(pith_prefill(session, tokens, kTokens, NULL) == PITH_INVALID_ARGUMENT);
+    EXPECT(strstr(pith_error(), "scorer 'my-vatp', layer ") != NULL && strstr(pith_error(), "no idea") != NULL);
+    EXPECT(pith_n_tokens(session) == 0);
+    scored.fail_at = -1;
+    EXPECT(pith_prefill(session, tokens, kTokens, NULL) == PITH_INVALID_ARGUMENT);
+    EXPECT(strcmp(pith_error(), "watch_hidden: seen enough") == 0 && pith_n_tokens(session) == 0);
+    scored.n_hidden = scored.fail_at = 0;
+    EXPECT(pith_prefill(session, tokens, kTokens, NULL) == PITH_OK);
+    EXPECT(pith_n_tokens(session) == kTokens && scored.n_hidden >= kTokens && scored.n_hidden % kTokens == 0);
+    struct pith_ledger ledger;
+    ledger.size = sizeof ledger;
+    EXPECT(pith_get_ledger(session, &ledger) == PITH_OK && strcmp(ledger.policy, "my-vatp+ada") == 0);
+    EXPECT(ledger.evicted_entries > 0 && ledger.kept_entries == 32 * ledger.n_lanes);
+    EXPECT(pith_session_watch_hidden(session, NULL, NULL) == PITH_OK);
+    EXPECT(pith_unregister_scorer("my-vatp") == PITH_INVALID_ARGUMENT && strstr(pith_error(), "in use") != NULL);
+    EXPECT(pith_session_free(session) == PITH_OK);
+    EXPECT(pith_unregister_scorer("my-vatp") == PITH_OK);
+    EXPECT(pith_session_new(model, &options, &session) == PITH_INVALID_ARGUMENT);
+    return 0;
+}
+
 static int sampling(pith_model * model, const int32_t * tokens) {
     pith_session * session = NULL;
     EXPECT(pith_session_new(model, NULL, &session) == PITH_OK);
@@ -366,7 +443,7 @@ int main(int argc, char ** argv) {
     EXPECT(n_lines > 0); /* libllama has told of the vocabulary */
     if (questions(model, tokens) != 0 || one_prefill_for_many(model, tokens) != 0) { return 1; }
     if (what_was_evicted_comes_back(model, tokens) != 0) { return 1; }
-    if (many_at_once(model, tokens) != 0) { return 1; }
+    if (many_at_once(model, tokens) != 0 || own_scorers(model, tokens) != 0) { return 1; }
     if (sampling(model, tokens) != 0) { return 1; } /* frees the model */
     pith_set_log(NULL, NULL);
     puts("ok");

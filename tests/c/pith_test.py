@@ -43,6 +43,7 @@ class Python(unittest.TestCase):
                              (pith._SessionOptions, pith._lib.pith_session_options_init),
                              (pith._RunOptions, pith._lib.pith_run_options_init),
                              (pith._SamplerOptions, pith._lib.pith_sampler_options_init),
+                             (pith._ScorerOptions, pith._lib.pith_scorer_options_init),
                              (pith._EngineOptions, pith._lib.pith_engine_options_init),
                              (pith._Request, pith._lib.pith_request_init)):
             # Of a larger struct the library fills what it knows: no field of it may lie behind the end of ours.
@@ -302,6 +303,126 @@ class Python(unittest.TestCase):
         canceller.join()
         self.assertIn("cancelled", str(raised.exception))
         self.assertEqual(session.n_tokens(), 0)
+
+    def own(self, name, score, **options):
+        pith.register_scorer(name, score, **options)
+        self.addCleanup(pith.unregister_scorer, name)
+
+    def kept(self, policy, budget=BUDGET, **options):
+        with self.model.session(policy=policy, budget=budget, n_threads=1, **options) as session:
+            session.prefill(self.context)
+            return self.lanes(session, N_CONTEXT)
+
+    def test_a_scorer_of_ones_own_keeps_what_the_built_in_one_keeps(self):
+        def window_mean(layer):
+            return [[sum(float(lane.window_mean[g, j]) for g in range(layer.n_group)) / layer.n_group for j in range(lane.n)]
+                    for lane in layer.lanes]
+
+        self.own("my-window", window_mean, needs=["window_mean"], window=N_QUESTIONS, help="as SnapKV")
+        for prefill in ("one-shot", "chunked"):
+            for rest in ("", "+ada"):
+                self.assertEqual(self.kept("my-window" + rest, prefill=prefill, chunk=48),
+                                 self.kept(POLICY + ":pool=none" + rest, prefill=prefill, chunk=48))
+
+    def test_a_scorer_is_shown_arrays_without_copies(self):
+        info, seen = self.model.info(), []
+
+        def look(layer):
+            self.assertEqual(layer.n_seen, N_CONTEXT)
+            self.assertEqual(tuple(layer.window_queries.shape), (8, info["n_heads"], layer.head_dim))
+            for lane in layer.lanes:
+                self.assertEqual(list(lane.positions), list(range(N_CONTEXT)))
+                self.assertEqual(tuple(lane.keys.shape), (N_CONTEXT, layer.head_dim))
+                self.assertEqual(tuple(lane.window_attention.shape), (layer.n_group, 8, N_CONTEXT))
+                for j in range(0, N_CONTEXT, 10):
+                    norm = sum(abs(float(lane.values[j, c])) for c in range(layer.head_dim_v))
+                    self.assertAlmostEqual(norm, float(lane.value_l1[j]), places=3)
+                row = sum(float(lane.window_attention[0, 7, j]) for j in range(N_CONTEXT))
+                self.assertAlmostEqual(row, 1, places=3)
+                with self.assertRaises((TypeError, ValueError)):
+                    lane.values[0, 0] = 1  # the cache's
+                with self.assertRaises(AttributeError):
+                    lane.running_sum  # was not asked for
+                for j in range(lane.n):
+                    lane.scores[j] = float(j)
+            seen.append(layer.layer)
+
+        self.own("looks", look, needs=("window_attention", "window_queries", "keys", "values", "value_l1"), window=8)
+        self.assertEqual(self.kept("looks"), self.kept("window"))
+        self.assertEqual(seen, list(range(info["n_layers"])))
+
+    def test_what_a_scorer_raises_ends_the_call_and_is_its_cause(self):
+        fails = [True]
+
+        def score(layer):
+            if fails and layer.layer == 1:
+                raise KeyError("no such lane")
+            return [[1.0] * lane.n for lane in layer.lanes]
+
+        self.own("torn", score)
+        session = self.model.session(policy="torn", budget=40, n_threads=1)
+        with self.assertRaises(pith.Error) as raised:
+            session.prefill(self.context)
+        self.assertEqual(str(raised.exception), "scorer 'torn', layer 1: KeyError: 'no such lane'")
+        self.assertIsInstance(raised.exception.__cause__, KeyError)
+        self.assertEqual(session.n_tokens(), 0)
+        engine = self.model.engine(n_threads=1)
+        number = engine.submit(self.context, policy="torn", budget=40, max_tokens=1, stop_at_end=False)
+        engine.run()
+        self.assertEqual(engine.state(number), "failed")
+        with self.assertRaises(pith.Error) as failed:
+            engine.check(number)
+        self.assertIn("scorer 'torn'", str(failed.exception))
+        self.assertIsInstance(failed.exception.__cause__, KeyError)
+        with self.assertRaises(pith.Error) as used:
+            pith.unregister_scorer("torn")
+        self.assertIn("in use", str(used.exception))
+        fails.clear()
+        session.prefill(self.context)
+        self.assertEqual(session.n_tokens(), N_CONTEXT)
+        session.close()
+        engine.close()
+
+    def test_wrong_scorers_and_scores_are_refused(self):
+        with self.assertRaises(pith.Error) as taken:
+            pith.register_scorer("snapkv", lambda layer: None)
+        self.assertIn("'snapkv'", str(taken.exception))
+        with self.assertRaises(TypeError) as unknown:
+            pith.register_scorer("mine", lambda layer: None, needs=["window_meen"])
+        self.assertIn("window_mean", str(unknown.exception))
+        with self.assertRaises(pith.Error):
+            pith.register_scorer("mine", lambda layer: None, needs=["window_mean"])  # of which window?
+        self.own("short", lambda layer: [[1.0] * (lane.n - 1) for lane in layer.lanes])
+        self.own("none", lambda layer: None)
+        self.own("words", lambda layer: [["a"] * lane.n for lane in layer.lanes])
+        for name, line in (("short", "ValueError: scores of"), ("none", "every entry needs a finite one"), ("words", "scorer 'words'")):
+            with self.assertRaises(pith.Error) as refused:
+                self.kept(name, budget=40)
+            self.assertIn(line, str(refused.exception))
+
+    def test_hidden_states_are_watched(self):
+        info, seen = self.model.info(), set()
+        session = self.model.session(policy="knorm", budget=40, n_threads=1, prefill="chunked", chunk=48)
+
+        def watch(layer, first, rows):
+            self.assertEqual(rows.shape[1], info["n_embd"])
+            seen.update((layer, first + i) for i in range(rows.shape[0]))
+
+        session.watch_hidden(watch)
+        session.prefill(self.context)
+        self.assertEqual(seen, {(layer, i) for layer in range(info["n_layers"]) for i in range(N_CONTEXT)})
+
+        def refuse(layer, first, rows):
+            raise LookupError("enough")
+
+        session.watch_hidden(refuse)
+        with self.assertRaises(pith.Error) as raised:
+            session.append(7)
+        self.assertEqual(str(raised.exception), "watch_hidden: LookupError: enough")
+        self.assertIsInstance(raised.exception.__cause__, LookupError)
+        session.watch_hidden(None)
+        session.append(7)
+        self.assertEqual(session.n_tokens(), N_CONTEXT + 1)
 
     def test_conversations_are_rendered_by_the_template(self):
         source = ("{% for m in messages %}[{{ m.role }}]{{ m.content }}{{ m.reasoning_content }}{% endfor %}"
