@@ -59,7 +59,7 @@ struct ScorerLayer {
     std::span<const float> window_max;          // [G][L]: the most that one of the window pays
     std::span<const float> window_attention;    // [G][n_window][L]: A
     std::span<const float> window_queries;      // [n_window][n_kv_heads · G][head_dim], after RoPE
-    std::span<const float> last_query;          // [G][L]: A of the newest query
+    std::span<const float> last_query;          // [G][L]: A of the newest query; of questions in sight their mean
     std::span<const float> running_sum;         // [G][L]: Σ A over all queries so far
     std::span<const float> keys;                // [n_entries][head_dim], after RoPE (and after a context shift, turned)
     std::span<const float> values;              // [n_entries][head_dim_v]

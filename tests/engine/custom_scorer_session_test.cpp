@@ -18,6 +18,7 @@
 #include "model/gguf_edit.h"
 #include "pith/batch_engine.h"
 #include "pith/custom_scorer.h"
+#include "policy/own_scorer.h"
 
 namespace pith::custom_scorer_session_test {
 namespace {
@@ -28,6 +29,7 @@ using testing::random_tokens;
 using testing::state_of;
 using testing::TempFolder;
 using testing::tiny_options;
+using Registered = test::RegisteredScorer;
 
 constexpr int kVocab = 384;
 constexpr int kWindow = 8;
@@ -35,42 +37,8 @@ constexpr int kBudget = 30;
 constexpr int kChunk = 16;
 constexpr int32_t kEnd = 1 << 20;
 
-// Gone with the test, if its sessions are.
-class Registered {
-public:
-    explicit Registered(CustomScorer scorer) : name_(scorer.name) {
-        const Status status = register_scorer(std::move(scorer));
-        EXPECT_TRUE(status.ok()) << status.message();
-    }
-    ~Registered() {
-        const Status status = unregister_scorer(name_);
-        EXPECT_TRUE(status.ok()) << status.message();
-    }
-    Registered(const Registered &) = delete;
-    Registered & operator=(const Registered &) = delete;
-
-private:
-    std::string name_;
-};
-
-// snapkv:window=8:pool=none once more.
-Status window_mean(const ScorerLayer & layer, std::span<float> scores) {
-    const auto n_group = static_cast<size_t>(layer.n_group);
-    for (int h = 0; h < layer.n_kv_heads; ++h) {
-        const size_t n = layer.length(h);
-        const auto means = layer.lane(layer.window_mean, h, n_group);
-        const auto out = layer.lane(scores, h);
-        for (size_t j = 0; j < n; ++j) {
-            out[j] = 0;
-            for (size_t g = 0; g < n_group; ++g) { out[j] += means[g * n + j]; }
-            out[j] /= static_cast<float>(n_group);
-        }
-    }
-    return {};
-}
-
-CustomScorer own_window(ScoreLayer score = window_mean) {
-    return {.name = "my-window", .needs = {.window = kWindow, .window_mean = true}, .score = std::move(score)};
+CustomScorer own_window(ScoreLayer score = test::score_by_window) {
+    return test::own_window("my-window", kWindow, std::move(score));
 }
 
 SessionOptions options_of(const std::string & policy, PrefillSchedule schedule) {
@@ -246,7 +214,7 @@ struct FailAt {
             if (throws) { throw std::runtime_error("torn"); }
             return {ErrorCode::kInvalidArgument, "torn"};
         }
-        return window_mean(layer, scores);
+        return test::score_by_window(layer, scores);
     }
 };
 

@@ -149,6 +149,26 @@ TEST_P(EvidenceValues, ValuesComeOutAsTheCacheHoldsThem) {
     }
 }
 
+TEST_P(EvidenceValues, KeysAndValuesOfAllLanesComeOutSideBySide) {
+    const auto d = static_cast<size_t>(lanes_.shape().head_dim);
+    for (const bool keys : {true, false}) {
+        Ragged<float> rows;
+        ggml_tensor * flat = keys ? lanes_.cache().k(0) : lanes_.cache().v(0);
+        ASSERT_TRUE(rows_of_lanes(lanes_.runner(), lanes_.cache(), flat, 0, 0, rows).ok());
+        ASSERT_EQ(rows.n_rows(), lanes_.shape().n_kv_heads);
+        for (int h = 0; h < rows.n_rows(); ++h) {
+            ASSERT_EQ(rows.row(h).size(), static_cast<size_t>(lanes_.length(h)) * d);
+            for (int j = 0; j < lanes_.length(h); ++j) {
+                const Vector made = keys ? lanes_.key(h, j) : lanes_.value(h, j);
+                for (size_t c = 0; c < d; ++c) {
+                    ASSERT_NEAR(rows.row(h)[static_cast<size_t>(j) * d + c], made[c],
+                                GetParam().rotated ? 1e-5 * norm(made) : 0.0);
+                }
+            }
+        }
+    }
+}
+
 TEST_P(EvidenceValues, CompactedLanesAreRefused) {
     const LaneValues values(lanes_.runner(), lanes_.cache(), 0, 0);
     lanes_.evict_at_random();

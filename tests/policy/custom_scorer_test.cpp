@@ -17,6 +17,7 @@
 #include "pith/policy_choice.h"
 #include "policy/eviction.h"
 #include "policy/evidence_maker.h"
+#include "policy/own_scorer.h"
 #include "policy/policy.h"
 #include "policy/score/score_one.h"
 
@@ -26,46 +27,11 @@ namespace {
 constexpr CacheShape kShape{.n_layers = 3, .n_kv_heads = 2, .n_group = 2, .head_dim = 4};
 constexpr int kSeen = 90;
 
-// Gone with the test.
-class Registered {
-public:
-    explicit Registered(CustomScorer scorer) : name_(scorer.name), status_(register_scorer(std::move(scorer))) {
-        EXPECT_TRUE(status_.ok()) << status_.message();
-    }
-    ~Registered() {
-        if (status_.ok()) { EXPECT_TRUE(unregister_scorer(name_).ok()); }
-    }
-    Registered(const Registered &) = delete;
-    Registered & operator=(const Registered &) = delete;
-
-private:
-    std::string name_;
-    Status status_;
-};
+using Registered = RegisteredScorer;
 
 Status constant(const ScorerLayer & /*layer*/, std::span<float> scores) {
     std::ranges::fill(scores, 1.0F);
     return {};
-}
-
-// snapkv:pool=none once more, from the arrays that it is shown: the mean over a lane's query heads.
-Status window_mean(const ScorerLayer & layer, std::span<float> scores) {
-    const auto n_group = static_cast<size_t>(layer.n_group);
-    for (int h = 0; h < layer.n_kv_heads; ++h) {
-        const size_t n = layer.length(h);
-        const auto means = layer.lane(layer.window_mean, h, n_group);
-        const auto out = layer.lane(scores, h);
-        for (size_t j = 0; j < n; ++j) {
-            out[j] = 0;
-            for (size_t g = 0; g < n_group; ++g) { out[j] += means[g * n + j]; }
-            out[j] /= static_cast<float>(n_group);
-        }
-    }
-    return {};
-}
-
-CustomScorer own_window(std::string name) {
-    return {.name = std::move(name), .needs = {.window = 32, .window_mean = true}, .score = window_mean};
 }
 
 Result<std::vector<LayerPlan>> plans_of(const char * policy, const std::vector<LayerEvidence> & layers, bool cascade) {
@@ -97,7 +63,7 @@ void expect_same_plans(const char * own, const char * built_in, const std::vecto
 }
 
 TEST(CustomScorer, KeepsWhatTheBuiltInOneOfTheSameFormulaKeeps) {
-    const Registered own(own_window("my-window"));
+    const Registered own(own_window("my-window", 32));
     Rng rng(7);
     for (int round = 0; round < 3; ++round) {
         const auto ragged = make_ragged(rng, kShape, kSeen);
@@ -116,7 +82,7 @@ TEST(CustomScorer, KeepsWhatTheBuiltInOneOfTheSameFormulaKeeps) {
 }
 
 TEST(CustomScorer, GoesWithEveryPartThatAnotherScorerGoesWith) {
-    const Registered own(own_window("my-window"));
+    const Registered own(own_window("my-window", 32));
     Rng rng(11);
     const auto layers = make_ragged(rng, kShape, kSeen);
     for (const char * policy : {"my-window+caote", "my-window+fastcaote", "my-window+critical", "my-window+joint",
@@ -176,7 +142,7 @@ TEST(CustomScorer, IsShownTheArraysWhereTheyLie) {
 }
 
 TEST(CustomScorer, ProtectsWhatItSays) {
-    const Registered by_window(own_window("by-window"));
+    const Registered by_window(own_window("by-window", 32));
     const Registered none({.name = "none-of-them", .n_sinks = 3, .score = constant});
     const Registered seven({.name = "seven", .n_recent = 7, .score = constant});
     EXPECT_EQ(Policy::parse("by-window")->n_recent(100), 32);
@@ -187,7 +153,7 @@ TEST(CustomScorer, ProtectsWhatItSays) {
 }
 
 TEST(CustomScorer, IsListedAndNamedWhereAnotherIsMisspelt) {
-    CustomScorer scorer = own_window("my-window");
+    CustomScorer scorer = own_window("my-window", 32);
     scorer.help = "as SnapKV";
     scorer.needs.values = true;
     {

@@ -16,6 +16,7 @@
 #include "eval/run_shards.h"
 #include "lab/eval/fake_task.h"
 #include "model/gguf_edit.h"
+#include "policy/own_scorer.h"
 
 namespace pith::evaluate_test {
 namespace {
@@ -61,6 +62,22 @@ Ran run(const EvalOptions & options, int n_jobs = 1, ModelAndTokenizer & on = ti
     hooks.n_parallel = n_parallel;
     const Status status = run_evaluation(on.model, on.tokenizer, options, *plan, **folder, hooks);
     return {status, (*folder)->answers(), eval_csv(make_eval_table((*folder)->info(), (*folder)->answers()))};
+}
+
+TEST(Evaluate, AScorerOfOnesOwnIsARowOfTheBoard) {
+    const test::RegisteredScorer own(test::own_window("my-window", 4));
+    const FakeTask task("one", fake_samples(3, 1));
+    EvalOptions options = fake_options(task);
+    options.policies = {"my-window+ada", "snapkv:window=4:pool=none+ada"};
+    for (const int n_parallel : {1, 3}) {
+        const Ran ran = run(options, 1, tiny(), n_parallel);
+        ASSERT_TRUE(ran.status.ok()) << ran.status.message();
+        std::map<std::string, std::map<std::string, std::string>> said;  // by policy, by sample and budget
+        for (const Answer & answer : ran.answers) { said[answer.policy][answer.sample + answer.budget] = answer.prediction; }
+        EXPECT_EQ(said["my-window+ada"].size(), 6U);
+        EXPECT_EQ(said["my-window+ada"], said["snapkv:window=4:pool=none+ada"]);
+        EXPECT_NE(ran.table.find("my-window+ada"), std::string::npos) << ran.table;
+    }
 }
 
 TEST(Evaluate, SharedPrefillsGiveTheAnswersOfPrefillsApart) {

@@ -15,6 +15,7 @@
 #include "engine/tiny_model.h"
 #include "model/model_file.h"
 #include "model/plain_attention.h"
+#include "policy/own_scorer.h"
 #include "policy/select/protection.h"
 
 namespace pith::inspect_test {
@@ -353,6 +354,18 @@ TEST_F(Inspect, APolicyAgreesWithItselfAndDiffersFromAnother) {
         EXPECT_LT(inspection.pairs[1].jaccard[l], 1);
         EXPECT_EQ(inspection.pairs[1].spearman[l], inspection.pairs[2].spearman[l]);
     }
+}
+
+TEST_F(Inspect, AScorerOfOnesOwnIsAPolicyAsAnyOther) {
+    const test::RegisteredScorer own(test::own_window("my-window", 32));
+    InspectOptions o = options({"snapkv:pool=none+ada", "my-window+ada"}, {48});
+    o.keep_scores = true;
+    const Inspection inspection = run(o);
+    ASSERT_EQ(inspection.cases.size(), 2U);
+    EXPECT_EQ(inspection.cases[1].policy, "my-window+ada");
+    EXPECT_EQ(inspection.cases[1].kept, inspection.cases[0].kept);
+    EXPECT_EQ(inspection.scores[1].base, inspection.scores[0].base);
+    for (size_t l = 0; l < 3; ++l) { EXPECT_EQ(inspection.pairs[0].jaccard[l], 1); }
 }
 
 TEST_F(Inspect, DistancesOfHeadsAreThoseOfTheMatrix) {
