@@ -27,6 +27,7 @@ what to do.
 
 import ctypes
 import ctypes.util
+import functools
 import json
 import os
 import threading
@@ -312,10 +313,14 @@ class _Callback:
         return next((cls._failed.pop(name) for name in list(cls._failed) if name in line), None)
 
 
-try:
-    import numpy as _numpy
-except ImportError:
-    _numpy = None
+@functools.lru_cache(maxsize=None)
+def _numpy():
+    """The module, imported for those who want arrays; None where it is missing."""
+    try:
+        import numpy
+    except ImportError:
+        return None
+    return numpy
 
 
 def _array(address, shape, kind="f", writable=False):
@@ -324,9 +329,9 @@ def _array(address, shape, kind="f", writable=False):
     for n in shape:
         size *= n
     if size == 0:
-        return _numpy.empty(shape, dtype=kind) if _numpy else memoryview(b"").cast(kind)
+        return _numpy().empty(shape, dtype=kind) if _numpy() else memoryview(b"").cast(kind)
     view = _view_of(address, size, 0x200 if writable else 0x100).cast(kind, shape)
-    return _numpy.asarray(view) if _numpy else view
+    return _numpy().asarray(view) if _numpy() else view
 
 
 _view_of = ctypes.pythonapi.PyMemoryView_FromMemory
@@ -426,7 +431,7 @@ def register_scorer(name, score, needs=(), window=0, sinks=0, recent=None, help=
         if [len(row) for row in rows] != [lane.n for lane in layer.lanes]:
             raise ValueError(f"scores of {[len(row) for row in rows]} entries, and the KV heads hold {[lane.n for lane in layer.lanes]}")
         for lane, row in zip(layer.lanes, rows):
-            if _numpy:
+            if _numpy():
                 lane.scores[:] = row
             else:
                 for j, value in enumerate(row):
