@@ -5,9 +5,11 @@
 // lanes, and sequences, lie in dimension 3, each with a mask of its own, where they follow each other at the same distance in
 // the same tensor; there a mask is not shared, although ggml's rules allow it: the CUDA back end looks for each lane's last
 // visible key in a mask of the lane's own (ggml 0.21, flash_attn_mask_to_KV_max). Several queries, of a prompt, see lanes up to
-// the next kStep cells behind their ends; the one of a token sees all of the room. Built-in operations of ggml alone. A graph
-// around the latter may run again as long as each cache's storage_id() and n_moves() stay, and shares_mask() of every bucket:
-// lanes that grow inside their room change masks, which are filled before every run.
+// the next kStep cells behind their ends; the one of a token sees all of the room. Sequences whose lanes share a start, and so
+// a room (cache/bucket_lanes.h), are rows of queries of one attention, each under a row of the mask that shows it the start and
+// its own end. Built-in operations of ggml alone. A graph around the latter may run again as long as each cache's storage_id()
+// and n_moves() stay, and shares_mask() of every bucket: lanes that grow inside their room change masks, which are filled
+// before every run.
 #pragma once
 
 #include <span>
@@ -27,7 +29,10 @@ ggml_tensor * attend_in_buckets(GraphBuild & build, std::span<const LanePart> pa
 // Masks [seen, n, 1, lanes] of lines [seen + n - 1, lanes]: row i of one begins at element i of its line.
 ggml_tensor * rows_of_lines(ggml_context * ctx, ggml_tensor * lines, int64_t seen, int64_t n);
 
-// Whether a bucket's lanes are as long as each other.
+// Of a line of a lane's room in which all is hidden, shows the first n entries of the lane.
+void show_entries(const LanePieces & pieces, int64_t n, ggml_fp16_t * row);
+
+// Whether a bucket's lanes are as long as each other, and lie alike.
 bool shares_mask(const RaggedCache & cache, int layer, const LaneBucket & bucket);
 
 // Operations for it, at most.

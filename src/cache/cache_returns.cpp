@@ -158,7 +158,9 @@ Status RaggedCache::load(int seq, std::span<const RestingLanes * const> saved) {
                 turned_of(lane(seq, layer, h)).reserve(one->turned[i].size());
                 ++i;
             }
-            if (in_buckets(layer)) { PITH_RETURN_IF_ERROR(make_own_room(layer, lengths)); }
+            if (!in_buckets(layer)) { continue; }
+            PITH_RETURN_IF_ERROR(make_whole(layer, nullptr));
+            PITH_RETURN_IF_ERROR(make_own_room(layer, lengths));
         }
     }
     for (const RestingLanes * one : saved) {  // what can fail is done

@@ -198,6 +198,32 @@ uint64_t RaggedCache::n_moves() const {
     return n;
 }
 
+Status RaggedCache::make_whole(std::span<const LayerKeep> keeps) {
+    for (const LayerKeep & one : keeps) {
+        if (in_buckets(one.layer)) { PITH_RETURN_IF_ERROR(make_whole(one.layer, one.keep)); }
+    }
+    return {};
+}
+
+Status RaggedCache::make_whole() {
+    for (int layer = 0; layer < layout_.n_layers(); ++layer) {
+        if (in_buckets(layer)) { PITH_RETURN_IF_ERROR(make_whole(layer, nullptr)); }
+    }
+    return {};
+}
+
+Status RaggedCache::make_whole(int layer, const Ragged<int32_t> * keep) {
+    count_peak();
+    const size_t bytes_before = store(layer).allocated_bytes();
+    const uint64_t n_moves = store(layer).n_moves();
+    PITH_RETURN_IF_ERROR(store(layer).make_whole(keep));
+    if (store(layer).n_moves() == n_moves) { return {}; }
+    book_move(layer, bytes_before);
+    count_peak();
+    storage_id_ = next_storage_id();
+    return {};
+}
+
 void RaggedCache::hold_room() noexcept {
     for (const Layer & layer : layers_) { layer.store->hold_room(); }
 }
@@ -251,8 +277,8 @@ Result<std::unique_ptr<RaggedCache>> RaggedCache::copy(int64_t most, int64_t roo
         layer.store = std::move(stores[static_cast<size_t>(l)]);
         if (layer.store) {
             layer.store->copy_from(store(l), lengths);
-        } else {  // with room of its own, where a fork is a copy
-            PITH_ASSIGN_OR_RETURN(layer.store, store(l).fork());
+        } else {  // with room of its own
+            PITH_ASSIGN_OR_RETURN(layer.store, store(l).copy());
             for (size_t lane = 0; lane < lengths.size(); ++lane) {
                 layer.store->set_length(static_cast<int>(lane), lengths[lane], /*frees=*/true);
             }

@@ -40,6 +40,23 @@ struct LaneBucket {
     std::vector<int> lanes;  // of the layer, ascending
 };
 
+// Where in its room a lane's entries lie: all in one piece from the first cell on; or the first `n` in a start that lanes of
+// other stores see, too, and the others, its own, from cell `end` on.
+struct LanePieces {
+    int64_t n = 0;
+    int64_t end = 0;
+    std::span<const int32_t> rows;  // the cells of the first n; empty: 0, 1, …
+
+    int64_t cell(int64_t i) const {
+        if (i >= n) { return end + i - n; }
+        return rows.empty() ? i : rows[static_cast<size_t>(i)];
+    }
+    bool is_one() const { return n == end && rows.empty(); }
+    bool operator==(const LanePieces & other) const {
+        return n == other.n && end == other.end && rows.empty() && other.rows.empty();
+    }
+};
+
 class LaneStore {
 public:
     enum class Use { kAlone, kToFork };  // kToFork: fork() will be asked for
@@ -51,7 +68,10 @@ public:
     const LaneRows & rows() const { return rows_; }
     int64_t capacity() const { return capacity_; }
     // K [head_dim_k, cells], V [head_dim_v, cells]: row i of a lane is this cell. Null: there are no cells yet.
-    int64_t cell(int lane, int64_t i) const { return first_cells_[static_cast<size_t>(lane)] + i; }
+    int64_t cell(int lane, int64_t i) const {
+        return first_cells_[static_cast<size_t>(lane)] + (in_pieces_ ? pieces(lane).cell(i) : i);
+    }
+    virtual LanePieces pieces(int /*lane*/) const noexcept { return {}; }
     ggml_tensor * k() const { return k_; }
     ggml_tensor * v() const { return v_; }
 
@@ -104,6 +124,9 @@ public:
     // Keeps these rows of each lane, [lanes of the layer], ascending, and gives back the memory of the others; set_length()
     // follows. false: it does not do that by itself, or had no memory for it: the rows are to be moved one after the other.
     virtual bool compact(const Ragged<int32_t> & /*keep*/) noexcept { return false; }
+    // No row that goes in a compaction that keeps these (null: no row at all) lies in memory that another store sees, too: it
+    // can be written to. Errors: kOutOfMemory, kIo; nothing has changed then.
+    virtual Status make_whole(const Ragged<int32_t> * /*keep*/) { return {}; }
     // What has gone wrong in a call that returns nothing, if anything has: rows are lost then.
     virtual Status health() const { return {}; }
 
@@ -121,10 +144,11 @@ public:
     }
     virtual void read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const noexcept = 0;
 
-    // One that begins with this one's entries: at no cost until it writes, but with room of its own a copy. REQUIRES, of the
-    // first kind: Use::kToFork; nothing is written to this
-    // one any more. Errors: kOutOfMemory.
+    // One that begins with this one's entries, at no cost until it writes. REQUIRES: nothing is written to this one any more;
+    // of the first kind, Use::kToFork. Errors: kOutOfMemory.
     virtual Result<std::unique_ptr<LaneStore>> fork() const = 0;
+    // The same with memory of its own. REQUIRES: the second kind.
+    virtual Result<std::unique_ptr<LaneStore>> copy() const { return fork(); }
     // Of a fork: entries of a lane, from the first on, whose rows are still its base's.
     virtual int64_t n_shared(int /*lane*/) const noexcept { return 0; }
 
@@ -143,6 +167,7 @@ protected:
     size_t allocated_bytes_ = 0;
     size_t shared_bytes_ = 0;
     bool waits_to_move_ = false;
+    bool in_pieces_ = false;            // some of its lanes do not lie in one piece
     std::vector<int64_t> first_cells_;  // [lane]
 
 private:

@@ -124,8 +124,9 @@ void RaggedCache::compact_layer(int seq, const LayerKeep & one) noexcept {
     Layer & of = layers_[static_cast<size_t>(one.layer)];
     of.to_compact = false;
     const size_t bytes_before = of.store->allocated_bytes();
+    const uint64_t n_moves = of.store->n_moves();
     const bool moved = of.store->compact(*one.keep);
-    if (moved) { book_move(one.layer, bytes_before); }
+    if (of.store->n_moves() != n_moves || of.store->waits_to_move()) { book_move(one.layer, bytes_before); }
     for (int h = 0; h < n_kv_heads(one.layer); ++h) {
         std::vector<int32_t> & there = positions_of(lane(seq, one.layer, h));
         const auto before = std::ssize(there);

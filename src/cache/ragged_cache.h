@@ -10,7 +10,8 @@
 // stand elsewhere, since turning has moved them (turned_keys.h): positions are the books, and stay.
 //
 // A frozen cache is a base that others fork: they read its entries where they lie, and copy a page when they first write to it
-// (behind the last entry, or where an eviction moves entries). Its bytes are counted once, as its own.
+// (behind the last entry, or where an eviction moves entries). Its bytes are counted once, as its own. In buckets a lane's
+// start is shared, until an eviction takes entries out of it (bucket_lanes.h).
 //
 // Threads: one at a time.
 #pragma once
@@ -178,6 +179,8 @@ public:
     int64_t cell(int seq, int layer, int kv_head, int64_t index) const {
         return store(layer).cell(in_layer(seq, kv_head), index);
     }
+    // Where the entries of a lane in a bucket lie, from its cell 0 on.
+    LanePieces pieces(int seq, int layer, int kv_head) const { return store(layer).pieces(in_layer(seq, kv_head)); }
     // Whether a layer's lanes lie in buckets, in a device's memory; and these: lanes are KV heads then.
     bool in_buckets(int layer) const { return unsettled(layer).has_own_room(); }
     bool any_in_buckets() const;
@@ -232,6 +235,10 @@ public:
     // by put_back().
     void hold_room() noexcept;
     void let_go_of_room() noexcept;
+    // No entry that a compaction with these plans drops, or none at all, lies where another cache's does, too, on a device:
+    // what is dropped may come back, and keys turn. Errors: kOutOfMemory, kIo; the lanes are as before.
+    Status make_whole(std::span<const LayerKeep> keeps);
+    Status make_whole();
 
     // From now on nothing is written to this cache, and fork() gives others that begin with its entries, at no cost in K/V.
     // Moves the lanes once, piece by piece, to memory that can be shared, one file for all of them (page_memory.h). room: cells
@@ -297,6 +304,7 @@ private:
     static std::vector<LaneStore::RoomFor> room_for(std::span<RaggedCache * const> caches, int layer, int64_t n);
     static Result<bool> make_room_together(std::span<RaggedCache * const> caches, int layer, int64_t n);
     Status make_own_room(int layer, std::span<const int64_t> lengths);
+    Status make_whole(int layer, const Ragged<int32_t> * keep);
     Result<std::unique_ptr<LaneStore>> make_store(int layer, int64_t capacity, LaneStore::Use use,
                                                   std::shared_ptr<PageFile> & file) const;
     Result<std::vector<std::unique_ptr<LaneStore>>> make_stores(int64_t capacity, LaneStore::Use use) const;

@@ -34,7 +34,7 @@ Status block_attention(GraphRunner & runner, const RaggedCache & cache, int seq,
         const size_t of_head = static_cast<size_t>(shape.head_dim) * sizeof(float);
         ggml_tensor * group = ggml_view_3d(ctx, q, shape.head_dim, n, shape.n_group, q->nb[1], of_head,
                                            of_head * static_cast<size_t>(head));  // [d, n, group]
-        ggml_tensor * keys = entries_f32(ctx, cache, cache.k(layer), seq, layer, h, first[static_cast<size_t>(h)], length);
+        ggml_tensor * keys = entries_f32(*build, cache, cache.k(layer), seq, layer, h, first[static_cast<size_t>(h)], length);
         ggml_tensor * p = ggml_soft_max(ctx, ggml_mul_mat(ctx, keys, ggml_cont(ctx, group)));  // [length, n, group]
         ggml_tensor * by_key = ggml_cont(ctx, ggml_permute(ctx, p, 1, 0, 2, 3));               // [n, length, group]
         build->output(ggml_sum_rows(ctx, by_key), out.row(head).data());  // a group's rows lie side by side

@@ -44,61 +44,93 @@ bool BucketObservation::serves(const ObserveTask & task, int layer) {
 }
 
 BucketObservation::BucketObservation(std::span<const ObserveTask * const> tasks, int layer) : layer_(layer) {
-    struct Placed {
-        Lane lane;
-        const ggml_tensor * memory;
-        int64_t room;
-        int64_t cell;
-    };
-    std::vector<Placed> all;
+    std::vector<Room> all;
     for (const ObserveTask * task : tasks) {
         cache_ = task->cache;
         for (const LaneBucket & bucket : task->cache->buckets(layer)) {
+            int64_t cell = bucket.first_cell;
             for (const int lane : bucket.lanes) {  // a sequence has a cache of its own: a lane is a KV head
-                all.push_back({{task, lane}, task->cache->k(layer), bucket.room, task->cache->cell(task->seq, layer, lane, 0)});
+                Lane one{.task = task, .kv_head = lane, .pieces = task->cache->pieces(task->seq, layer, lane)};
+                all.push_back({{one}, task->cache->k(layer), bucket.room, cell});
+                cell += bucket.room;
             }
         }
     }
-    std::ranges::sort(all, {}, [](const Placed & one) { return std::tuple(one.memory, one.room, one.cell); });
-    const auto follows = [](const Placed & one, const Placed & next) {
-        return one.memory == next.memory && one.room == next.room && one.cell + one.room == next.cell &&
-               are_alike(*one.lane.task, *next.lane.task);
-    };
-    for (size_t first = 0; first < all.size();) {
-        std::vector<Lane> lanes = {all[first].lane};
+    std::ranges::stable_sort(all, {}, [](const Room & one) { return std::tuple(one.memory, one.room, one.cell); });
+    std::vector<Room> rooms;
+    for (Room & one : all) {
+        const bool in_last = !rooms.empty() && rooms.back().memory == one.memory && rooms.back().cell == one.cell &&
+                             are_alike(*rooms.back().lanes.front().task, *one.lanes.front().task);
+        if (in_last) {
+            rooms.back().lanes.push_back(one.lanes.front());
+        } else {
+            rooms.push_back(std::move(one));
+        }
+    }
+    for (size_t first = 0; first < rooms.size();) {
         size_t end = first + 1;
-        for (; end < all.size() && follows(all[end - 1], all[end]); ++end) { lanes.push_back(all[end].lane); }
-        cut(lanes, all[first].room, all[first].cell);
+        while (end < rooms.size() && follows(rooms[end - 1], rooms[end])) { ++end; }
+        cut(std::span(rooms).subspan(first, end - first));
         first = end;
     }
 }
 
+// Rooms side by side, whose lanes are of the same sequences where they are of several.
+bool BucketObservation::follows(const Room & one, const Room & next) {
+    const bool side_by_side = one.memory == next.memory && one.room == next.room && one.cell + one.room == next.cell;
+    if (!side_by_side || one.lanes.size() != next.lanes.size()) { return false; }
+    if (one.lanes.size() == 1) { return are_alike(*one.lanes.front().task, *next.lanes.front().task); }
+    return std::ranges::equal(one.lanes, next.lanes, {}, &Lane::task, &Lane::task);
+}
+
 // Into pieces whose probabilities take little memory.
-void BucketObservation::cut(std::span<const Lane> lanes, int64_t room, int64_t first_cell) {
-    const ObserveTask & task = *lanes.front().task;
+void BucketObservation::cut(std::span<const Room> rooms) {
+    const Room & first_room = rooms.front();
+    const ObserveTask & task = *first_room.lanes.front().task;
     const auto n_all = static_cast<int>(task.positions.size());
     const int64_t n_group = cache_->layout().lanes(layer_).n_group;
+    const size_t n_sequences = first_room.lanes.size();
     // Of sums alone all queries count, of the last one it alone.
     ObserveWants only_last;
     only_last.last = task.wants.last;
     const int begin = task.wants == only_last ? n_all - 1 : 0;
     for (int first = begin; first < n_all; first += kQueriesAtOnce) {
         const int n = std::min(kQueriesAtOnce, n_all - first);
-        const auto at_once = static_cast<size_t>(std::max<int64_t>(1, kFloatsAtOnce / (room * n * n_group)));
-        for (size_t lane = 0; lane < lanes.size(); lane += at_once) {
-            Piece & piece = pieces_.emplace_back();
-            const auto some = lanes.subspan(lane, std::min(at_once, lanes.size() - lane));
-            piece.lanes.assign(some.begin(), some.end());
-            piece.room = room;
-            piece.first_cell = first_cell + static_cast<int64_t>(lane) * room;
-            piece.n = n;
-            piece.newest = first + n == n_all;
-            for (Lane & one : piece.lanes) {
-                one.first_query = first;
-                one.n_visible = n_visible(*one.task, layer_, one.kv_head, static_cast<size_t>(first + n - 1));
+        const auto at_once = static_cast<size_t>(std::max<int64_t>(1, kFloatsAtOnce / (first_room.room * n * n_group)));
+        const size_t n_keys = n_sequences == 1 ? at_once : std::clamp<size_t>(at_once / n_sequences, 1, rooms.size());
+        for (size_t room = 0; room < rooms.size(); room += n_keys) {
+            const std::span<const Room> some = rooms.subspan(room, std::min(n_keys, rooms.size() - room));
+            const size_t sequences_at_once = std::max<size_t>(1, at_once / some.size());
+            for (size_t sequence = 0; sequence < n_sequences; sequence += sequences_at_once) {
+                std::vector<Lane> lanes;
+                for (size_t i = sequence; i < std::min(n_sequences, sequence + sequences_at_once); ++i) {
+                    for (const Room & one : some) { lanes.push_back(one.lanes[i]); }
+                }
+                add_piece(lanes, some.size(), some.front(), first, n);
             }
         }
     }
+}
+
+void BucketObservation::add_piece(std::span<const Lane> lanes, size_t n_keys, const Room & first, int first_query, int n) {
+    Piece & piece = pieces_.emplace_back();
+    piece.lanes.assign(lanes.begin(), lanes.end());
+    piece.n_keys = static_cast<int64_t>(n_keys);
+    piece.room = first.room;
+    piece.first_cell = first.cell;
+    piece.n = n;
+    piece.newest = first_query + n == static_cast<int>(lanes.front().task->positions.size());
+    for (Lane & one : piece.lanes) {
+        one.first_query = first_query;
+        one.n_visible = n_visible(*one.task, layer_, one.kv_head, static_cast<size_t>(first_query + n - 1));
+        piece.mask = std::max(piece.mask, mask_of(one, n));
+    }
+}
+
+BucketObservation::Mask BucketObservation::mask_of(const Lane & lane, int n) {
+    const LanePieces & pieces = lane.pieces;
+    if (pieces.is_one() || (pieces.rows.empty() && lane.n_visible <= pieces.n)) { return Mask::kLines; }
+    return lane.n_visible - n + 1 >= pieces.n ? Mask::kTwoLines : Mask::kRows;
 }
 
 size_t BucketObservation::n_nodes() const {
@@ -130,31 +162,53 @@ ggml_tensor * BucketObservation::queries(GraphBuild & build, const Piece & piece
     return ggml_reshape_4d(build.ctx(), q, of_layer.head_dim, piece.n, n_group, n_lanes);
 }
 
-// f16 [room, n, 1, lanes]: lines of which a copy on the device makes rows, as in bucket_attention.cpp.
+// f16 [room, n, 1, lanes]: of lines a copy on the device makes rows, as in bucket_attention.cpp.
 ggml_tensor * BucketObservation::mask(GraphBuild & build, const Piece & piece) const {
-    const int64_t line = piece.room + piece.n - 1;
     const auto n_lanes = std::ssize(piece.lanes);
-    ggml_tensor * lines =
-        build.input<ggml_fp16_t>(GGML_TYPE_F16, line, n_lanes, [lanes = piece.lanes, line](std::span<ggml_fp16_t> values) {
-            const ggml_fp16_t hidden = ggml_fp32_to_fp16(-std::numeric_limits<float>::infinity());
-            ggml_fp16_t * row = values.data();
-            for (const Lane & lane : lanes) {
-                std::fill(row, row + lane.n_visible, ggml_fp16_t{0});
-                std::fill(row + lane.n_visible, row + line, hidden);
-                row += line;
-            }
-        });
-    return rows_of_lines(build.ctx(), lines, piece.room, piece.n);
+    const auto hidden = [] { return ggml_fp32_to_fp16(-std::numeric_limits<float>::infinity()); };
+    // n_rows lines for each lane, in which its first entries are seen, one less in each than in the one before.
+    const auto rows = [&](int64_t n_rows) {
+        return build.input<ggml_fp16_t>(
+            GGML_TYPE_F16, piece.room, n_rows * n_lanes,
+            [lanes = piece.lanes, room = piece.room, n_rows, hidden](std::span<ggml_fp16_t> values) {
+                std::ranges::fill(values, hidden());
+                ggml_fp16_t * row = values.data();
+                for (const Lane & lane : lanes) {
+                    for (int64_t i = 0; i < n_rows; ++i, row += room) { show_entries(lane.pieces, lane.n_visible - i, row); }
+                }
+            });
+    };
+    if (piece.mask == Mask::kRows) { return ggml_reshape_4d(build.ctx(), rows(piece.n), piece.room, piece.n, 1, n_lanes); }
+    const int64_t line = piece.room + piece.n - 1;
+    ggml_tensor * lines = build.input<ggml_fp16_t>(GGML_TYPE_F16, line, n_lanes,
+                                                   [lanes = piece.lanes, line, hidden](std::span<ggml_fp16_t> values) {
+                                                       ggml_fp16_t * row = values.data();
+                                                       for (const Lane & lane : lanes) {
+                                                           std::fill(row, row + lane.n_cells(), ggml_fp16_t{0});
+                                                           std::fill(row + lane.n_cells(), row + line, hidden());
+                                                           row += line;
+                                                       }
+                                                   });
+    ggml_tensor * all = rows_of_lines(build.ctx(), lines, piece.room, piece.n);
+    if (piece.mask == Mask::kLines) { return all; }
+    return ggml_add(build.ctx(), all, ggml_reshape_4d(build.ctx(), rows(1), piece.room, 1, 1, n_lanes));
 }
 
+// [room, n, group, lanes].
 ggml_tensor * BucketObservation::probabilities(GraphBuild & build, const Piece & piece) const {
     ggml_context * ctx = build.ctx();
     ggml_tensor * flat = piece.lanes.front().task->cache->k(layer_);
     const size_t row = flat->nb[1];
     const size_t lane = row * static_cast<size_t>(piece.room);
-    ggml_tensor * keys = ggml_view_4d(ctx, flat, flat->ne[0], piece.room, 1, std::ssize(piece.lanes), row, lane, lane,
-                                      row * static_cast<size_t>(piece.first_cell));
-    ggml_tensor * scores = ggml_mul_mat(ctx, keys, queries(build, piece));  // [room, n, group, lanes]
+    const auto n_lanes = std::ssize(piece.lanes);
+    const bool same_keys = piece.n_keys < n_lanes;  // for several sequences
+    ggml_tensor * q = queries(build, piece);
+    const int64_t n_group = q->ne[2];
+    if (same_keys) { q = ggml_reshape_4d(ctx, q, q->ne[0], piece.n, n_group * piece.n_keys, n_lanes / piece.n_keys); }
+    ggml_tensor * keys = ggml_view_4d(ctx, flat, flat->ne[0], piece.room, same_keys ? piece.n_keys : 1, same_keys ? 1 : n_lanes,
+                                      row, lane, lane, row * static_cast<size_t>(piece.first_cell));
+    ggml_tensor * scores = ggml_mul_mat(ctx, keys, q);
+    if (same_keys) { scores = ggml_reshape_4d(ctx, scores, piece.room, piece.n, n_group, n_lanes); }
     float scale = cache_->layout().attention_scale;
     if (const float cap = cache_->layout().attention_softcap; cap != 0.0F) {
         scores = ggml_scale(ctx, ggml_tanh(ctx, ggml_scale(ctx, scores, scale / cap)), cap);
@@ -205,7 +259,9 @@ void BucketObservation::accumulate() {
             const Lane & lane = piece.lanes[i];
             Observed & out = *lane.task->out;
             const auto add = [&](const std::vector<float> & from, size_t row, std::span<float> to) {
-                for (size_t j = 0; j < static_cast<size_t>(lane.n_visible); ++j) { to[j] += from[row * room + j]; }
+                for (size_t j = 0; j < static_cast<size_t>(lane.n_visible); ++j) {
+                    to[j] += from[row * room + static_cast<size_t>(lane.pieces.cell(static_cast<int64_t>(j)))];
+                }
             };
             for (size_t g = 0; g < n_group; ++g) {
                 const int head = lane.kv_head * static_cast<int>(n_group) + static_cast<int>(g);

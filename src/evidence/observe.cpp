@@ -91,7 +91,9 @@ ggml_tensor * probabilities(GraphBuild & build, const RaggedCache & cache, int s
     const CacheShape & shape = cache.layout().shape;
     const float scale = cache.layout().attention_scale;
     ggml_tensor * keys =
-        view_lanes(ctx, cache, cache.k(layer), seq, layer, {block.kv_head, block.kv_head + 1, block.n_visible});
+        are_in_one_piece(cache, seq, layer, block.kv_head, 0, block.n_visible)
+            ? view_lanes(ctx, cache, cache.k(layer), seq, layer, {block.kv_head, block.kv_head + 1, block.n_visible})
+            : gathered_entries(build, cache, cache.k(layer), seq, layer, block.kv_head, 0, block.n_visible);
     ggml_tensor * part = ggml_view_3d(
         ctx, q, q->ne[0], shape.n_group, block.n, q->nb[1], q->nb[2],
         q->nb[2] * static_cast<size_t>(block.first) + q->nb[1] * static_cast<size_t>(block.kv_head * shape.n_group));

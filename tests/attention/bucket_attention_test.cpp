@@ -34,19 +34,33 @@ void PrintTo(const Form & form, std::ostream * out) {
     *out << form.heads << " heads of " << form.sequences << " sequences, " << form.masks << " masks";
 }
 
+// The CPU's back end, whose memory ends when a test says so.
+class FullDevice : public LaneDevice {
+public:
+    static std::shared_ptr<FullDevice> make() {
+        return std::shared_ptr<FullDevice>(new FullDevice(OwnedBackend(make_device_backend(cpu_device()).value())));
+    }
+    ggml_backend_buffer_t allocate(ggml_context * tensors) override {
+        return is_full ? nullptr : LaneDevice::allocate(tensors);
+    }
+    bool is_full = false;
+
+private:
+    explicit FullDevice(OwnedBackend backend) : LaneDevice(cpu_device(), "full", std::move(backend)) {}
+};
+
 class BucketAttention : public ::testing::Test {
 protected:
     void SetUp() override {
         ASSERT_TRUE(load_backends().ok());
         backend_.reset(make_cpu_backend(2).value());
         runner_ = std::make_unique<GraphRunner>(backend_.get());
-        auto device = LaneDevice::make(cpu_device());
-        ASSERT_TRUE(device.ok());
         layout_.shape = {1, kLanes, kGroup, kDim};
         layout_.head_dim_v = kDim;
         layout_.attention_scale = usual_attention_scale(kDim);
         layout_.type_k = layout_.type_v = GGML_TYPE_F32;
-        layout_.devices = {*device};
+        device_ = FullDevice::make();
+        layout_.devices = {device_};
         std::normal_distribution<float> normal;
         for (auto * values : {&keys_, &values_}) {
             values->resize(static_cast<size_t>(kLanes * kMost * kDim));
@@ -102,7 +116,7 @@ protected:
             seen_.push_back(node->src[1]->ne[1]);
             EXPECT_EQ(node->src[2]->ne[1], seen_.back());
             EXPECT_EQ(node->src[3]->ne[0], seen_.back());
-            EXPECT_EQ(node->src[3]->ne[1], n / std::ssize(parts));
+            EXPECT_EQ(node->src[3]->ne[1], n / std::ssize(parts) * n_of_room_);
         }
         n_sent_ = 0;
         for (const ggml_tensor * input : inputs) { n_sent_ += ggml_nbytes(input); }
@@ -114,19 +128,24 @@ protected:
     // The same by the formula, of query t of a head.
     std::vector<double> plain(const std::vector<int> & lengths, int n, int t, int head) const {
         const int lane = head / kGroup;
-        const int n_seen = lengths[static_cast<size_t>(lane)] - n + t + 1;
+        std::vector<int> all(static_cast<size_t>(lengths[static_cast<size_t>(lane)] - n + t + 1));
+        std::iota(all.begin(), all.end(), 0);
+        return plain_over(all, t, head);
+    }
+    std::vector<double> plain_over(const std::vector<int> & entries, int t, int head) const {
+        const int lane = head / kGroup;
         const float * query = queries_.data() + static_cast<size_t>(t * kHeads + head) * kDim;
-        std::vector<double> weights(static_cast<size_t>(n_seen));
-        for (int j = 0; j < n_seen; ++j) {
+        std::vector<double> weights;
+        for (const int j : entries) {
             double score = 0;
             for (int c = 0; c < kDim; ++c) { score += static_cast<double>(query[c]) * row(keys_, lane, j)[c]; }
-            weights[static_cast<size_t>(j)] = std::exp(score / std::sqrt(kDim));
+            weights.push_back(std::exp(score / std::sqrt(kDim)));
         }
         const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
         std::vector<double> out(kDim);
-        for (int j = 0; j < n_seen; ++j) {
+        for (size_t j = 0; j < entries.size(); ++j) {
             for (int c = 0; c < kDim; ++c) {
-                out[static_cast<size_t>(c)] += weights[static_cast<size_t>(j)] / sum * row(values_, lane, j)[c];
+                out[static_cast<size_t>(c)] += weights[j] / sum * row(values_, lane, entries[j])[c];
             }
         }
         return out;
@@ -144,7 +163,9 @@ protected:
 
     OwnedBackend backend_;
     std::unique_ptr<GraphRunner> runner_;
+    std::shared_ptr<FullDevice> device_;
     CacheLayout layout_;
+    int64_t n_of_room_ = 1;  // sequences whose lanes share a room
     std::unique_ptr<RaggedCache> cache_;
     std::mt19937 random_{11};
     std::vector<float> keys_, values_;  // [lane][entry][d]
@@ -209,6 +230,104 @@ TEST_F(BucketAttention, LanesOfSeveralSequencesAreOneAttentionForEachRoom) {
         EXPECT_EQ(forms_, c.forms);
         for (size_t i = 0; i < got.size(); ++i) {
             ASSERT_NEAR(got[i], alone[i / (kHeads * kDim)][i % (kHeads * kDim)], 1e-6) << i;
+        }
+    }
+}
+
+// A start that lies once, and each sequence's end behind it: whoever they are, they are queries of one attention, and see what
+// each would see alone.
+TEST_F(BucketAttention, SequencesThatShareAStartAreQueriesOfOneAttention) {
+    struct Case {
+        std::vector<int> lengths;  // of the start, [lane]
+        bool evicts;               // one of them, where there is no memory
+        std::vector<Form> forms;
+    };
+    for (const Case & c :
+         {Case{{300, 300, 300, 300}, false, {{4, 1, 1}}}, Case{{300, 290, 300, 300}, false, {{1, 4, 4}}},
+          Case{{100, 500, 100, 90}, false, {{1, 3, 3}, {1, 1, 1}}}, Case{{300, 300, 300, 300}, true, {{4, 1, 1}}}}) {
+        SCOPED_TRACE(::testing::PrintToString(c.lengths) + (c.evicts ? ", one of them evicts" : ""));
+        n_of_room_ = 1;
+        attend(c.lengths, 1);
+        ASSERT_TRUE(cache_->freeze(8).ok());
+        const std::vector<int> n_own = {5, 9, 3};
+        std::vector<std::unique_ptr<RaggedCache>> forks;
+        std::vector<RaggedCache *> together;
+        for (size_t i = 0; i < n_own.size(); ++i) {
+            forks.push_back(cache_->fork().value());
+            together.push_back(forks.back().get());
+        }
+        ASSERT_TRUE(RaggedCache::reserve_together(together, 10).value());
+        std::vector<std::vector<std::vector<int>>> entries(n_own.size());  // [sequence][lane]: which rows of all
+        for (size_t i = 0; i < n_own.size(); ++i) {
+            std::vector<int32_t> positions(static_cast<size_t>(n_own[i]));
+            std::iota(positions.begin(), positions.end(), 500);
+            forks[i]->append(0, 0, positions);
+            for (int lane = 0; lane < kLanes; ++lane) {
+                const int n = c.lengths[static_cast<size_t>(lane)];
+                std::vector<int> & of = entries[i].emplace_back(static_cast<size_t>(n));
+                std::iota(of.begin(), of.end(), 0);
+                for (int t = 0; t < n_own[i]; ++t) {
+                    const int from = 520 + 20 * static_cast<int>(i) + t;
+                    const auto to = static_cast<size_t>(forks[i]->cell(0, 0, lane, n + t)) * kDim * sizeof(float);
+                    ggml_backend_tensor_set(forks[i]->k(0), row(keys_, lane, from), to, kDim * sizeof(float));
+                    ggml_backend_tensor_set(forks[i]->v(0), row(values_, lane, from), to, kDim * sizeof(float));
+                    of.push_back(from);
+                }
+            }
+        }
+        if (c.evicts) {
+            device_->is_full = true;
+            Ragged<int32_t> keep;
+            for (int lane = 0; lane < kLanes; ++lane) {
+                std::vector<int32_t> row;
+                std::vector<int> of;
+                for (int j = 0; j < 305; ++j) {
+                    if (j % (3 + lane) == 1) { continue; }
+                    row.push_back(j);
+                    of.push_back(entries[0][static_cast<size_t>(lane)][static_cast<size_t>(j)]);
+                }
+                keep.push_row(row);
+                entries[0][static_cast<size_t>(lane)] = of;
+            }
+            forks[0]->compact(0, 0, keep);
+            device_->is_full = false;
+        }
+        const auto expect = [&](size_t i, int n, int t, std::span<const float> got) {
+            for (int head = 0; head < kHeads; ++head) {
+                std::vector<int> seen = entries[i][static_cast<size_t>(head / kGroup)];
+                seen.resize(seen.size() - static_cast<size_t>(n - 1 - t));
+                const std::vector<double> expected = plain_over(seen, t, head);
+                for (size_t k = 0; k < kDim; ++k) {
+                    ASSERT_NEAR(got[static_cast<size_t>(head) * kDim + k], expected[k], 1e-5) << i << ", " << t << ", " << head;
+                }
+            }
+        };
+        std::vector<LanePart> parts;
+        std::vector<float> of_all;  // the same query of each
+        for (const auto & fork : forks) {
+            parts.push_back({.cache = fork.get(), .first_row = static_cast<int>(parts.size()), .n = 1});
+            of_all.insert(of_all.end(), queries_.begin(), queries_.begin() + kHeads * kDim);
+        }
+        if (c.evicts) {  // its lanes have masks of their own
+            parts.erase(parts.begin());
+            of_all.resize(2 * kHeads * kDim);
+        }
+        n_of_room_ = std::ssize(parts);
+        const std::vector<float> got = attend_of(parts, of_all, std::ssize(parts));
+        EXPECT_EQ(forms_, c.forms);
+        for (size_t i = 0; i < parts.size(); ++i) {
+            expect(i + forks.size() - parts.size(), 1, 0, std::span(got).subspan(i * kHeads * kDim, kHeads * kDim));
+        }
+        n_of_room_ = 1;
+        for (size_t i = 0; i < forks.size(); ++i) {  // chunks of prompts behind it
+            const int n = c.evicts ? 2 : n_own[i];
+            const LanePart part{.cache = forks[i].get(), .n = n};
+            const std::vector<float> of_chunk = attend_of(std::span(&part, 1), queries_, n);
+            for (int t = 0; t < n; ++t) {
+                expect(i, n, t, std::span(of_chunk).subspan(static_cast<size_t>(t) * kHeads * kDim, kHeads * kDim));
+            }
+            const LanePart one{.cache = forks[i].get(), .n = 1};
+            expect(i, 1, 0, attend_of(std::span(&one, 1), queries_, 1));
         }
     }
 }

@@ -279,21 +279,30 @@ TEST_F(BucketLanesTest, WhatComesBackFindsItsRoomHeld) {
     EXPECT_LE(cache->allocated_bytes(), bytes);
 }
 
-TEST_F(BucketLanesTest, AForkIsACopy) {
+TEST_F(BucketLanesTest, AForkTakesNothingAndChangesNothingOfItsBase) {
     auto base = make(true);
     for (int l = 0; l < 2; ++l) { ASSERT_TRUE(append(*base, l, 0, 300).ok()); }
     ASSERT_TRUE(base->freeze(16).ok());
     const auto before = held(*base);
+    const size_t bytes = base->allocated_bytes();
     device_->is_full = true;
-    EXPECT_EQ(base->fork().status().code(), ErrorCode::kOutOfMemory);
-    device_->is_full = false;
     auto fork = base->fork();
     ASSERT_TRUE(fork.ok()) << fork.status().message();
+    EXPECT_EQ(base->copy(300, 16, /*to_fork=*/false).status().code(), ErrorCode::kOutOfMemory);
+    device_->is_full = false;
     EXPECT_EQ(held(**fork), before);
-    EXPECT_EQ((*fork)->shared_bytes(), 0U);
+    EXPECT_EQ((*fork)->allocated_bytes(), 0U);
+    EXPECT_EQ((*fork)->shared_bytes(), base->needed_bytes());
+    EXPECT_EQ((*fork)->k(0), base->k(0));
     (*fork)->compact(0, 0, some_of(**fork, 0));
     ASSERT_TRUE(append(**fork, 0, 300, 5).ok());
     EXPECT_EQ(held(*base), before);
+    EXPECT_EQ(base->allocated_bytes(), bytes);
+    auto copy = base->copy(300, 16, /*to_fork=*/false);
+    ASSERT_TRUE(copy.ok());
+    EXPECT_EQ(held(**copy), before);
+    EXPECT_EQ((*copy)->shared_bytes(), 0U);
+    EXPECT_NE((*copy)->k(0), base->k(0));
 }
 
 // Sequences whose lanes come to lie together, each beside the same in pages.
@@ -369,6 +378,11 @@ protected:
         size_t there = 0;
         for (ggml_backend_buffer_t buffer : buffers) { there += ggml_backend_buffer_get_size(buffer); }
         EXPECT_EQ(counted, there);
+    }
+    size_t allocated_by_all() const {
+        size_t n = 0;
+        for (const Pair & pair : pairs_) { n += pair.buckets->allocated_bytes(); }
+        return n;
     }
     // What lanes' rooms come to, without gaps.
     static size_t room_bytes(const RaggedCache & cache) {
@@ -565,6 +579,252 @@ TEST_F(TogetherTest, ThePeakOfEachIsALayerMore) {
         EXPECT_LE(pair.buckets->peak_bytes(), whole / kLayers * (kLayers + 1));
     }
     expect_all_as_in_pages();
+}
+
+// Sequences that go on from one another's entries, each beside one with pages of its own.
+class ForksTest : public TogetherTest {
+protected:
+    // REQUIRES: base is frozen. The list may move.
+    void fork(size_t base) {
+        Pair & of = pairs_[base];
+        auto pages = of.pages->copy(1 << 20, 4096, /*to_fork=*/false);
+        auto buckets = of.buckets->fork();
+        ASSERT_TRUE(pages.ok());
+        if (!buckets.ok()) {  // of what does not lie in one piece it is a copy
+            EXPECT_EQ(buckets.status().code(), ErrorCode::kOutOfMemory) << buckets.status().message();
+            return;
+        }
+        Pair made{std::move(*pages), std::move(*buckets), of.next, n_sequences_++};
+        pairs_.push_back(std::move(made));
+    }
+    void begin_forks(int n_base, int n) {
+        begin(n_base);
+        ASSERT_TRUE(pairs_[0].buckets->freeze(16).ok());
+        for (int i = 0; i < n; ++i) { fork(0); }
+    }
+    std::vector<RaggedCache *> growing() const {
+        std::vector<RaggedCache *> caches;
+        for (const Pair & pair : pairs_) {
+            if (!pair.buckets->frozen()) { caches.push_back(pair.buckets.get()); }
+        }
+        return caches;
+    }
+    // A token of each that is not frozen. false: there was no memory for it.
+    bool grow(int n = 1) {
+        const auto together = RaggedCache::reserve_together(growing(), n);
+        if (!together.ok()) {
+            EXPECT_EQ(together.status().code(), ErrorCode::kOutOfMemory) << together.status().message();
+            return false;
+        }
+        for (Pair & pair : pairs_) {
+            if (!pair.buckets->frozen()) { put(pair, n); }
+        }
+        return true;
+    }
+    static bool shares(const Pair & one, const Pair & other) {
+        const auto first_cell = [](const Pair & pair) { return pair.buckets->buckets(0).front().first_cell; };
+        return one.buckets->k(0) == other.buckets->k(0) && first_cell(one) == first_cell(other);
+    }
+    static bool hides_entries(const Pair & pair) {
+        for (int l = 0; l < kLayers; ++l) {
+            for (int h = 0; h < pair.buckets->n_kv_heads(l); ++h) {
+                if (!pair.buckets->pieces(0, l, h).rows.empty()) { return true; }
+            }
+        }
+        return false;
+    }
+    // As a call that fails does: what was dropped comes back.
+    void evict_and_take_back(Pair & pair, int layer) {
+        const Ragged<int32_t> keep = some_of(*pair.pages, layer);
+        const LayerKeep one{layer, &keep};
+        const auto before = held(*pair.buckets);
+        const Status whole = pair.buckets->make_whole(std::span(&one, 1));
+        EXPECT_EQ(held(*pair.buckets), before);
+        if (!whole.ok()) {
+            EXPECT_EQ(whole.code(), ErrorCode::kOutOfMemory);
+            return;
+        }
+        auto dropped = pair.buckets->save_dropped(0, std::span(&one, 1), pair.next, Spill::kMemory);
+        ASSERT_TRUE(dropped.ok());
+        pair.buckets->hold_room();
+        pair.buckets->compact(0, layer, keep);
+        pair.buckets->put_back(0, *dropped);
+        pair.buckets->let_go_of_room();
+        EXPECT_EQ(held(*pair.buckets), before);
+    }
+};
+
+TEST_F(ForksTest, SixteenOfAPromptTakeLittleMoreThanOne) {
+    constexpr int kForks = 16;
+    begin(900);
+    const size_t of_one = pairs_[0].buckets->allocated_bytes();
+    pairs_.clear();
+    begin_forks(900, kForks);
+    EXPECT_EQ(allocated_by_all(), of_one) << "a fork takes nothing";
+    for (int i = 0; i < 30; ++i) {
+        ASSERT_TRUE(grow());
+        EXPECT_LE(static_cast<double>(allocated_by_all()) / static_cast<double>(of_one), 2.01);
+    }
+    for (size_t i = 1; i <= kForks; ++i) { EXPECT_TRUE(shares(pairs_[i], pairs_[0])); }
+    EXPECT_EQ(pairs_[2].buckets->needed_bytes(), pairs_[1].buckets->needed_bytes());
+    EXPECT_GT(pairs_[2].buckets->shared_bytes(), 10 * pairs_[2].buckets->allocated_bytes());
+    const uint64_t n_moves = pairs_[1].buckets->n_moves();
+    expect_all_as_in_pages();
+    EXPECT_EQ(pairs_[1].buckets->n_moves(), n_moves);
+}
+
+// Each of many would see all of what the others add: their masks would be larger than a prompt of a few tokens.
+TEST_F(ForksTest, ManyOfAShortPromptAreCopies) {
+    for (const auto & [n_forks, share] : {std::pair{16, true}, std::pair{240, false}}) {
+        begin_forks(20, n_forks);
+        ASSERT_TRUE(grow());
+        EXPECT_EQ(shares(pairs_[1], pairs_[2]), share) << n_forks;
+        expect_all_as_in_pages();
+        const auto held = hold_moves();
+        pairs_.clear();
+    }
+}
+
+TEST_F(ForksTest, WhoEvictsFromTheStartLeavesItAndTheLastOneIsAnOrdinaryLane) {
+    begin_forks(600, 3);
+    ASSERT_TRUE(grow(5));
+    evict(pairs_[1], 0);
+    expect_all_as_in_pages();
+    EXPECT_FALSE(shares(pairs_[1], pairs_[2]));
+    EXPECT_TRUE(shares(pairs_[2], pairs_[3]));
+    // What goes of its own end does not take it away.
+    Ragged<int32_t> keep;
+    for (int h = 0; h < 3; ++h) {
+        std::vector<int32_t> row(602);
+        std::iota(row.begin(), row.end(), 0);
+        row.push_back(604);
+        keep.push_row(row);
+    }
+    for (RaggedCache * one : {pairs_[2].pages.get(), pairs_[2].buckets.get()}) { one->compact(0, 0, keep); }
+    EXPECT_TRUE(shares(pairs_[2], pairs_[3]));
+    expect_all_as_in_pages();
+    pairs_.erase(pairs_.begin(), pairs_.begin() + 3);
+    EXPECT_TRUE(pairs_[0].buckets->pieces(0, 0, 0).is_one());
+    EXPECT_EQ(pairs_[0].buckets->shared_bytes(), 0U);
+    expect_all_as_in_pages();
+}
+
+// What a mask can hide needs no memory.
+TEST_F(ForksTest, WhereThereIsNoMemoryWhatIsEvictedIsHidden) {
+    for (const bool together : {false, true}) {
+        pairs_.clear();
+        begin_forks(600, 4);
+        ASSERT_TRUE(grow(5));
+        auto held_back = together ? hold_moves() : decltype(hold_moves())();
+        device_->is_full = true;
+        for (size_t i = 1; i < 4; ++i) { evict(pairs_[i], 0); }
+        held_back.clear();
+        EXPECT_TRUE(shares(pairs_[1], pairs_[4]));
+        EXPECT_TRUE(hides_entries(pairs_[1]));
+        expect_all_as_in_pages();
+        for (size_t i = 1; i < 4; ++i) { evict(pairs_[i], 0); }  // of what is seen some are hidden, too
+        EXPECT_TRUE(hides_entries(pairs_[1]));
+        expect_all_as_in_pages();
+        for (Pair & pair : pairs_) {
+            if (pair.buckets->frozen()) { continue; }
+            for (RaggedCache * one : {pair.pages.get(), pair.buckets.get()}) { one->truncate_to_positions(0, 0, 400); }
+        }
+        expect_all_as_in_pages();
+        device_->is_full = false;
+        for (Pair & pair : pairs_) {
+            for (RaggedCache * one : {pair.pages.get(), pair.buckets.get()}) {
+                if (!pair.buckets->frozen()) { one->truncate_to_positions(0, 1, 400); }
+            }
+            pair.next = pair.buckets->frozen() ? pair.next : 400;
+        }
+        ASSERT_TRUE(grow(100));
+        EXPECT_FALSE(hides_entries(pairs_[1]));
+        expect_all_as_in_pages();
+    }
+}
+
+TEST_F(ForksTest, TheyHoldWhatCopiesHoldWhateverIsDoneAndFails) {
+    int n_shared = 0;
+    int n_hidden = 0;
+    int n_failed = 0;
+    begin(500);
+    for (int step = 0; step < 1500; ++step) {
+        SCOPED_TRACE(step);
+        const auto which = random_() % pairs_.size();
+        device_->is_full = random_() % 4 == 0;
+        device_->most_at_once = random_() % 4 == 0 ? room_bytes(*pairs_[which].buckets) : std::numeric_limits<size_t>::max();
+        auto held = random_() % 2 == 0 ? hold_moves() : decltype(hold_moves())();
+        Pair & one = pairs_[which];
+        const bool frozen = one.buckets->frozen();
+        const int layer = static_cast<int>(random_() % kLayers);
+        switch (random_() % 12) {
+            case 0:
+            case 1:
+            case 2:
+                n_failed += grow(1 + static_cast<int>(random_() % 3)) ? 0 : 1;
+                break;
+            case 3:
+                if (!frozen) { n_failed += lengthen(one, 1 + static_cast<int>(random_() % 100)) ? 0 : 1; }
+                break;
+            case 4:
+                if (!frozen) { evict(one, layer); }
+                break;
+            case 5:  // several at once
+                for (Pair & pair : pairs_) {
+                    if (!pair.buckets->frozen() && random_() % 2 == 0) { evict(pair, layer); }
+                }
+                break;
+            case 6: {
+                const int32_t end = one.next - static_cast<int32_t>(random_() % (random_() % 4 == 0 ? 300 : 20));
+                if (frozen || end < 1) { break; }
+                for (RaggedCache * cache : {one.pages.get(), one.buckets.get()}) {
+                    for (int l = 0; l < kLayers; ++l) { cache->truncate_to_positions(0, l, end); }
+                }
+                one.next = end;
+                break;
+            }
+            case 7:
+                if (!frozen) { evict_and_take_back(one, layer); }
+                break;
+            case 8: {  // as a snapshot does
+                if (frozen) { break; }
+                std::vector<int> lengths;
+                for (int i = 0; i < one.pages->n_lanes(); ++i) { lengths.push_back(one.pages->length(i)); }
+                const RestingLanes saved = one.pages->save(0, lengths).value();
+                n_failed += one.buckets->load(0, saved).ok() ? 0 : 1;
+                break;
+            }
+            case 9:
+            case 10:
+                if (pairs_.size() > 7) {
+                    pairs_.erase(pairs_.begin() + static_cast<std::ptrdiff_t>(which));
+                    break;
+                }
+                if (!frozen && !one.buckets->freeze(16).ok()) { break; }
+                for (int n = 1 + static_cast<int>(random_() % 3); n > 0; --n) { fork(which); }
+                break;
+            default:
+                if (pairs_.size() < 3) { break; }
+                pairs_.erase(pairs_.begin() + static_cast<std::ptrdiff_t>(which));
+        }
+        if (growing().empty()) {
+            device_->is_full = false;
+            device_->most_at_once = std::numeric_limits<size_t>::max();
+            begin(1 + static_cast<int>(random_() % 600));
+        }
+        if (random_() % 4 != 0) { held.clear(); }  // or who looks finds what waited done
+        expect_all_as_in_pages();
+        for (const Pair & pair : pairs_) {
+            n_shared += pair.buckets->shared_bytes() > 0 ? 1 : 0;
+            n_hidden += hides_entries(pair) ? 1 : 0;
+        }
+        if (HasFailure()) { return; }
+    }
+    std::cout << n_shared << " times a sequence shared a start, " << n_hidden << " times some of it was hidden, " << n_failed
+              << " calls found no memory\n";
+    EXPECT_GT(n_shared, 500);
+    EXPECT_GT(n_hidden, 20);
+    EXPECT_GT(n_failed, 20);
 }
 
 TEST_F(BucketLanesTest, RowsThatAreNotWholeWordsAreRefused) {

@@ -120,6 +120,54 @@ TEST(BatchOnDevices, SequencesWhoseLanesLieTogetherSayWhatEachSaysAlone) {
     }
 }
 
+// Of requests i of some, each behind a prompt that all begin with: some read tokens of their own in chunks, some are evicted,
+// from what they share and from what is theirs, and all end at different times.
+std::vector<Said> go_on(const Model & model, const std::vector<size_t> & some) {
+    auto engine = model.engine(testing::exact_engine_options());
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    Request prompt;
+    prompt.tokens = random_tokens(270, 384);
+    prompt.options.policy = "snapkv:window=8+ada";
+    prompt.options.budget = 300;
+    prompt.options.evict_every = 16;
+    prompt.keep = true;
+    prompt.max_tokens = 0;
+    const auto base = engine->submit(prompt);
+    EXPECT_TRUE(base.ok() && engine->run().ok());
+    std::vector<Said> said(some.size());
+    std::vector<int64_t> ids(some.size());
+    for (size_t i = 0; i < some.size(); ++i) {
+        Request request;
+        request.after = *base;
+        request.tokens = random_tokens(1 + 9 * static_cast<int>(some[i]), 384, 50 + static_cast<unsigned>(some[i]));
+        request.max_tokens = 60 - 8 * static_cast<int>(some[i] % 4);
+        request.choose = testing::noting(*engine, ids[i], said[i]);
+        const auto id = engine->submit(request);
+        EXPECT_TRUE(id.ok()) << id.status().message();
+        ids[i] = id.ok() ? *id : 0;
+    }
+    EXPECT_TRUE(engine->run().ok());
+    for (const int64_t id : ids) { EXPECT_EQ(engine->state(id), RequestState::kDone) << engine->status(id).message(); }
+    return said;
+}
+
+TEST(BatchOnDevices, SequencesThatShareAPromptSayWhatEachSaysAlone) {
+    if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+    const std::string path = testing::scratch_file("batch-on-devices.gguf");
+    ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
+    const auto there = testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
+    ASSERT_TRUE(there.ok()) << there.status().message();
+    const auto here = Model::load(path);
+    ASSERT_TRUE(here.ok()) << here.status().message();
+    const std::vector<Said> together = go_on(*there, {0, 1, 2, 3, 4, 5, 6});
+    EXPECT_EQ(together, go_on(*here, {0, 1, 2, 3, 4, 5, 6})) << "where they share pages";
+    for (size_t i = 0; i < together.size(); ++i) {
+        SCOPED_TRACE(i);
+        EXPECT_EQ(together[i], go_on(*there, {i}).front());
+        EXPECT_GT(together[i].tokens.size(), 30U);
+    }
+}
+
 TEST(BatchOnDevices, ACancelledPassOverUnlikePoliciesIsTakenBackWhole) {
     if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
     const std::string path = testing::scratch_file("batch-on-devices.gguf");

@@ -20,7 +20,7 @@ int64_t EngineJob::most_of_fork(const EngineJob & base, const RunPlan & plan) co
     const int64_t all = from.n_entries + n_lanes * n_added;
     const SequenceState & state = base.session_->seq;
     const int64_t budget = plan.budget_at(state.n_tokens + n_added);
-    if (session_->layout.any_on_device()) { return all; }  // a fork is a copy there
+    if (session_->layout.any_on_device()) { return all; }  // a fork may come to be a copy there
     if (request_.evict && plan.budget > 0) {               // a page is copied when a kept entry moves into it, and no other
         return std::min(all + n_lanes * plan.n_reread,
                         n_lanes * (budget + std::max<int64_t>(plan.period(), n_added) + plan.n_reread));

@@ -57,7 +57,7 @@ public:
     // The session's become those that it shares with others. Null: there is no memory for that, and it is as before.
     static std::shared_ptr<const SharedEntries> share(LiveSession & session) {
         RaggedCache & own = *session.seq.cache;
-        if (own.any_in_buckets()) { return nullptr; }  // where a fork is a copy
+        if (own.any_in_buckets()) { return nullptr; }  // forks lie in one pool there, which is one thread's
         // Half of them stay for engines, whose kept requests cannot do without.
         if (PageFile::n_open() >= PageFile::most_open(own.layout().n_layers()).n_files / 2) { return nullptr; }
         auto shared = std::make_shared<SharedEntries>(session.file);

@@ -213,6 +213,7 @@ void Sequence::count_peak(size_t beside) noexcept {
 Status Sequence::remember_dropped(std::span<const LayerKeep> keeps) {
     if (!way_back_.open || way_back_.n_tokens == 0 || disposable) { return {}; }
     const auto end = static_cast<int32_t>(way_back_.n_tokens);
+    PITH_RETURN_IF_ERROR(cache->make_whole(keeps));
     PITH_ASSIGN_OR_RETURN(RestingLanes entries, cache->save_dropped(0, keeps, end, aside()));
     if (entries.n_entries() > 0) { way_back_.dropped.push_back(std::move(entries)); }
     if (!way_back_.dropped.empty()) { cache->hold_room(); }
@@ -222,6 +223,7 @@ Status Sequence::remember_dropped(std::span<const LayerKeep> keeps) {
 
 Status Sequence::swap(Swap swap, const RunTasks & run_tasks) {
     PITH_RETURN_IF_ERROR(save_snapshots_before_compaction(Layers::kGoverned));
+    PITH_RETURN_IF_ERROR(cache->make_whole());
     count_peak(swap.back.memory_bytes());
     ++n_moves_;
     cache->hold_room();  // nothing fails from here on
@@ -238,6 +240,7 @@ Status Sequence::turn(TurnedKeys keys, EvidenceState turned, bool is_last) {
     for (const Layers which : {Layers::kGoverned, Layers::kWindows}) {
         PITH_RETURN_IF_ERROR(save_snapshots_before_compaction(which));
     }
+    PITH_RETURN_IF_ERROR(cache->make_whole());
     way_back_.turned.reserve(way_back_.turned.size() + 1);
     count_peak(keys.memory_bytes());
     ++n_moves_;
