@@ -177,7 +177,7 @@ ggml_tensor * group_mask(GraphBuild & build, const Group & group, int layer, int
     if (in_one_piece) { return rows; }
     ggml_tensor * apart = build.input<ggml_fp16_t>(
         GGML_TYPE_F16, seen, n_masks, [firsts, seen](std::span<ggml_fp16_t> values) { fill_seen(firsts, seen, values); });
-    return ggml_add(build.ctx(), rows, ggml_reshape_4d(build.ctx(), apart, seen, 1, 1, n_masks));
+    return ggml_add_inplace(build.ctx(), rows, ggml_reshape_4d(build.ctx(), apart, seen, 1, 1, n_masks));
 }
 
 // A group's rows of K or V: [width, seen, heads, of the group].

@@ -633,6 +633,14 @@ protected:
         }
         return false;
     }
+    void cut(Pair & pair) {
+        const int32_t end = pair.next - static_cast<int32_t>(random_() % (random_() % 4 == 0 ? 300 : 20));
+        if (end < 1) { return; }
+        for (RaggedCache * cache : {pair.pages.get(), pair.buckets.get()}) {
+            for (int l = 0; l < kLayers; ++l) { cache->truncate_to_positions(0, l, end); }
+        }
+        pair.next = end;
+    }
     // As a call that fails does: what was dropped comes back.
     void evict_and_take_back(Pair & pair, int layer) {
         const Ragged<int32_t> keep = some_of(*pair.pages, layer);
@@ -768,21 +776,16 @@ TEST_F(ForksTest, TheyHoldWhatCopiesHoldWhateverIsDoneAndFails) {
                 break;
             case 4:
                 if (!frozen) { evict(one, layer); }
+                if (!frozen && random_() % 2 == 0) { cut(one); }  // what waits, too
                 break;
             case 5:  // several at once
                 for (Pair & pair : pairs_) {
                     if (!pair.buckets->frozen() && random_() % 2 == 0) { evict(pair, layer); }
                 }
                 break;
-            case 6: {
-                const int32_t end = one.next - static_cast<int32_t>(random_() % (random_() % 4 == 0 ? 300 : 20));
-                if (frozen || end < 1) { break; }
-                for (RaggedCache * cache : {one.pages.get(), one.buckets.get()}) {
-                    for (int l = 0; l < kLayers; ++l) { cache->truncate_to_positions(0, l, end); }
-                }
-                one.next = end;
+            case 6:
+                if (!frozen) { cut(one); }
                 break;
-            }
             case 7:
                 if (!frozen) { evict_and_take_back(one, layer); }
                 break;

@@ -168,6 +168,56 @@ TEST(BatchOnDevices, SequencesThatShareAPromptSayWhatEachSaysAlone) {
     }
 }
 
+// Prompts that begin alike, one after the other or at once, and what each begins with from what another has read; one of them
+// is given up half-way.
+std::vector<Said> begin_alike(const Model & model, bool with_states) {
+    EngineOptions options = testing::exact_engine_options();
+    options.grid = 16;
+    options.cache_memory_bytes = with_states ? uint64_t{1} << 30U : 0;
+    auto engine = model.engine(options);
+    EXPECT_TRUE(engine.ok()) << engine.status().message();
+    constexpr size_t kRequests = 6;
+    std::vector<Said> said(kRequests);
+    std::vector<int64_t> ids(kRequests);
+    int64_t n_cached = 0;
+    const std::vector<int32_t> begin = random_tokens(270, 384);
+    for (size_t i = 0; i < kRequests; ++i) {
+        Request request;
+        request.tokens = begin;
+        const auto rest = random_tokens(5 + 8 * static_cast<int>(i), 384, 70 + static_cast<unsigned>(i));
+        request.tokens.insert(request.tokens.end(), rest.begin(), rest.end());
+        request.options.chunk = 16;
+        request.max_tokens = 70;
+        if (i >= 3) {  // they share among themselves, and evict
+            request.options.policy = "snapkv:window=8+ada";
+            request.options.budget = 200;
+            request.options.evict_every = 16;
+        }
+        request.choose = testing::noting(*engine, ids[i], said[i]);
+        ids[i] = engine->submit(request).value();
+        for (int step = 0; step < 30 && i % 2 == 0; ++step) { EXPECT_TRUE(engine->step().ok()); }
+        if (i == 4) { engine->cancel(ids[0]); }
+    }
+    EXPECT_TRUE(engine->run().ok());
+    for (size_t i = 1; i < kRequests; ++i) {
+        EXPECT_EQ(engine->state(ids[i]), RequestState::kDone) << engine->status(ids[i]).message();
+        n_cached += engine->n_cached(ids[i]);
+    }
+    EXPECT_EQ(n_cached > 0, with_states);
+    return said;
+}
+
+TEST(BatchOnDevices, PromptsThatBeginWithWhatAnotherHasReadSayWhatTheySayWithoutIt) {
+    if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+    const std::string path = testing::scratch_file("batch-on-devices.gguf");
+    ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
+    const auto model = testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const std::vector<Said> shared = begin_alike(*model, true);
+    const std::vector<Said> apart = begin_alike(*model, false);
+    for (size_t i = 1; i < shared.size(); ++i) { EXPECT_EQ(shared[i], apart[i]) << i; }
+}
+
 TEST(BatchOnDevices, ACancelledPassOverUnlikePoliciesIsTakenBackWhole) {
     if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
     const std::string path = testing::scratch_file("batch-on-devices.gguf");

@@ -36,14 +36,15 @@ struct Trouble {
     bool came = false;
 };
 
-// Of sequences that go on together from one prompt, and so are evicted together.
-std::vector<Said> say(const Model & model, const std::string & policy, int n_sequences, Trouble * trouble = nullptr) {
+// Of sequences that go on together from one prompt, with n_own tokens, and so are evicted together.
+std::vector<Said> say(const Model & model, const std::string & policy, int n_sequences, Trouble * trouble = nullptr,
+                      int n_own = 1) {
     auto engine = model.engine(testing::exact_engine_options());
     EXPECT_TRUE(engine.ok()) << engine.status().message();
     Request prompt;
     prompt.tokens = random_tokens(280, 384);
     prompt.options.policy = policy;
-    prompt.options.budget = 250;
+    if (policy != "full") { prompt.options.budget = 250; }
     prompt.options.evict_every = 8;
     prompt.keep = true;
     prompt.max_tokens = 0;
@@ -54,7 +55,7 @@ std::vector<Said> say(const Model & model, const std::string & policy, int n_seq
     for (size_t i = 0; i < said.size(); ++i) {
         Request request;
         request.after = *base;
-        request.tokens = {static_cast<int32_t>(1 + i)};
+        request.tokens = random_tokens(n_own, 384, 100 + static_cast<unsigned>(i));
         request.max_tokens = 30 + static_cast<int>(i);
         request.choose = testing::noting(*engine, ids[i], said[i]);
         ids[i] = engine->submit(request).value();
@@ -138,6 +139,35 @@ TEST_F(JointEviction, BringsBackWhatTheCpuBringsBack) {
     for (const char * policy : {"keydiff", "snapkv:window=8"}) {
         SCOPED_TRACE(policy);
         EXPECT_EQ(ask(*there_, policy), ask(*here_, policy));
+    }
+}
+
+// Of what they share nothing is lost with the one that finds no memory.
+TEST_F(JointEviction, WhoSharesAPromptGoesOnWhereTheDevicesMemoryEnds) {
+    constexpr int kSequences = 3;
+    constexpr int kOwn = 40;
+    for (const char * policy : {"full", "snapkv:window=8+ada"}) {
+        SCOPED_TRACE(policy);
+        const std::vector<Said> whole = say(*there_, policy, kSequences, nullptr, kOwn);
+        EXPECT_EQ(whole, say(*here_, policy, kSequences, nullptr, kOwn));
+        int n_came = 0;
+        int n_failed = 0;
+        for (int step = 0; step < 18; ++step) {
+            for (int k = 0;; k += 3) {
+                SCOPED_TRACE("step " + std::to_string(step) + ", allocation " + std::to_string(k));
+                Trouble trouble{step, k};
+                const std::vector<Said> said = say(*there_, policy, kSequences, &trouble, kOwn);
+                if (!trouble.came) { break; }
+                ++n_came;
+                n_failed += trouble.n_failed;
+                EXPECT_LE(trouble.n_failed, 1) << "alone";
+                for (size_t i = 0; i < said.size(); ++i) {
+                    if (!said[i].tokens.empty()) { EXPECT_EQ(said[i], whole[i]); }
+                }
+            }
+        }
+        std::cout << policy << ": " << n_came << " times, " << n_failed << " requests ended\n";
+        EXPECT_GT(n_came, 5);
     }
 }
 
