@@ -162,6 +162,7 @@ void GraphRunner::read_outputs() const {
 
 Status GraphRunner::run_planned(const Stopwatch & watch) {
     if (!planned_) { PITH_RETURN_IF_ERROR(plan()); }
+    if (whole_ == nullptr && before_here_) { before_here_(); }
     fill_inputs();
     if (profile_ != nullptr) { profile_->build_s += watch.seconds(); }
 

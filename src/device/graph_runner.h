@@ -18,6 +18,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/stopwatch.h"
@@ -147,6 +148,9 @@ public:
     // Until it is said otherwise: a graph that no device runs alone fails with kUnsupported before anything of it is computed.
     // For whoever runs one beside other work on this machine's threads.
     void set_whole_only(bool on) { whole_only_ = on; }
+    // Until it is said otherwise: called in front of every run of a graph that no device runs alone. For whoever does other
+    // work on this machine's threads meanwhile, to be done with it by then. Empty: nobody.
+    void set_before_here(std::function<void()> wait) { before_here_ = std::move(wait); }
 
     // Of the last graph, pieces that run in one place each; 0: it ran here, as one.
     int n_pieces() const { return whole_ != nullptr ? 1 : scheduled_.n_pieces(); }
@@ -178,6 +182,7 @@ private:
     GraphBuild build_;
     std::vector<std::unique_ptr<DeviceGraph>> of_devices_;
     bool whole_only_ = false;
+    std::function<void()> before_here_;
     DeviceGraph * whole_ = nullptr;  // of these, the one that runs the graph; null: none runs all of it
     ScheduledGraph scheduled_;       // of graphs over several places
     bool planned_ = false;

@@ -32,6 +32,9 @@ public:
     // none but stands for one (auto_policy.h).
     static Result<Policy> parse(std::string_view text);
 
+    // Copies of one: of the same name, and with the same parts.
+    bool operator==(const Policy &) const = default;
+
     const std::string & name() const { return name_; }  // as the user wrote it
     bool evicts() const;                                // false for `full`
     EvidenceNeeds needs() const;

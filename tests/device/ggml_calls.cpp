@@ -25,6 +25,7 @@ constexpr const char * kNames[] = {"graphs",      "splits",   "copies",     "upl
 static_assert(std::size(kCounts) == std::size(kNames));
 
 std::atomic<int> allocations_until_failure{-1};
+std::atomic<int> allocations_until_refusal{-1};
 std::atomic<int64_t> told_free_memory{-1};
 std::atomic<int64_t> counted[std::size(kCounts)];
 // A call of ggml's that another of these makes is a part of that one.
@@ -157,6 +158,7 @@ ggml_backend_buffer_t ggml_backend_buft_alloc_buffer(ggml_backend_buffer_type_t 
         if (allocations_until_failure >= 0 && allocations_until_failure-- == 0) {
             GGML_ABORT("a device that fails when asked for memory");
         }
+        if (allocations_until_refusal >= 0 && allocations_until_refusal-- == 0) { return nullptr; }
     }
     return next(type, size);
 }
@@ -178,6 +180,10 @@ void tell_free_memory(int64_t n_bytes) {
 
 void fail_allocation(int n_before) {
     allocations_until_failure = n_before;
+}
+
+void refuse_allocation(int n_before) {
+    allocations_until_refusal = n_before;
 }
 
 GgmlCalls ggml_calls() {

@@ -29,6 +29,8 @@ struct GgmlCalls {
 
 // Once as many buffers of devices have been made, ggml gives up at the next, as where a driver fails; < 0: not.
 void fail_allocation(int n_before);
+// The same buffer is not to be had, as where memory ends.
+void refuse_allocation(int n_before);
 // From now on devices say that so many bytes of their memory are free; < 0: what they are.
 void tell_free_memory(int64_t n_bytes);
 

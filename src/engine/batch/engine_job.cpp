@@ -84,6 +84,7 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
     if (!request_.questions.empty()) { PITH_RETURN_IF_ERROR(check_tokens(*session_->file, request_.questions)); }
     const auto n = static_cast<int64_t>(request_.tokens.size());
     session_->seq.disposable = true;
+    session_->has_ceiling = options.ceiling.kind != BudgetKind::kNone;
     n_room_ = request_.max_tokens;
     if (base != nullptr) {
         session_->known_heads = base->session_->known_heads;

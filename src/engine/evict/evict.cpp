@@ -111,8 +111,9 @@ Result<LayerEvidence> gather_evidence(LiveSession & session, int layer, Observed
 }
 
 PlannedEviction::State state_of(const LiveSession & session) {
-    const EvictionTarget target = eviction_target(session);
-    return {session.seq.n_tokens, session.seq.n_moves(), session.seq.cache->n_entries(), target.budget, target.most_of_lane};
+    EvictionTarget target = eviction_target(session);
+    return {session.seq.n_tokens, session.seq.n_moves(), session.seq.cache->n_entries(), target.budget,
+            target.most_of_lane,  session.seq.policy,    std::move(target.pinned)};
 }
 
 bool has_to_evict(const LiveSession & session) {

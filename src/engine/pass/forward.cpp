@@ -282,6 +282,10 @@ void Forward::set_cancel(const std::atomic<bool> * cancel) {
     }
 }
 
+void Forward::set_before_here(const std::function<void()> & wait) {
+    for (GraphRunner * runner : {&layer_runner_, &observe_runner_}) { runner->set_before_here(wait); }
+}
+
 int64_t Forward::n_decode_graphs_built() const {
     int64_t n = 0;
     for (const auto & graph : decode_graphs_) { n += graph ? graph->n_builds() : 0; }

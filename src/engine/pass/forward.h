@@ -64,6 +64,10 @@ public:
     // Shown the newest token of every layer with attention from now on; an empty tap ends it.
     void set_tap(LayerTap tap) { tap_ = std::move(tap); }
     bool is_tapped() const { return static_cast<bool>(tap_); }
+    // Whether anybody of these looks on.
+    bool is_watched() const { return tap_ || query_observer_ || input_observer_; }
+    // Called in front of what of a layer this machine's threads compute (GraphRunner::set_before_here()), as long as it is set.
+    void set_before_here(const std::function<void()> & wait);
     // attention f32 [H·dv] of one token → [H][D]: what each head's output is after its slice of the output projection. Their
     // sum, plus the bias where the layer has one, is the attention's output. Cost: one product of H columns.
     Status project_heads(int layer, std::span<const float> attention, std::vector<float> & out);

@@ -39,6 +39,8 @@ struct PlannedEviction {
         int64_t n_entries = 0;
         int64_t budget = 0;
         int64_t most_of_lane = 0;
+        Policy policy;
+        std::vector<PositionSpan> pinned;  // and observers
         bool operator==(const State &) const = default;
     };
     std::vector<LayerPlan> plans;
@@ -51,6 +53,7 @@ struct LiveSession : SessionParts {
     // While a prompt is read for questions that come later: their tokens. Empty: there are none, or they are not in sight.
     std::span<const int32_t> observers;
     std::optional<RunPlan> given_plan;  // for the first prompt: an engine has reserved memory for it
+    bool has_ceiling = false;           // in bytes, an engine's for all its sequences
     Ledger ledger;
     AheadRows ahead;   // of tokens that were drafted
     NgramDraft draft;  // by which they are
@@ -60,6 +63,9 @@ struct LiveSession : SessionParts {
     std::vector<float> next_logits;  // the sequence's once it has succeeded
     std::optional<Ledger> ledger_before;
     std::optional<PlannedEviction> planned;
+
+    // Whether lanes may take so many bytes, and never more.
+    bool bytes_are_bounded() const { return has_ceiling || seq.aside() == Spill::kFile; }
 };
 
 inline KnownGates known_gates(const LiveSession & session) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/stopwatch.h"
+#include "device/cpu_threads.h"
 #include "engine/evict/evict.h"
 #include "engine/evict/evict_as.h"
 #include "engine/evict/observers.h"
@@ -25,7 +26,10 @@ OneShotReader::OneShotReader(LiveSession & session, std::span<const int32_t> tok
       cascade_(!session.seq.policy.wants_all_layers()),
       rereads_(must_evict_ ? session.seq.policy.rereads() : !session.seq.evicts() && session.seq.evidence.wants_reread()) {
     session.seq.n_tokens = n_ + std::ssize(session.observers);
-    pass_.emplace(session.seq.policy, eviction_target(session), cascade_, static_cast<int>(session.seq.n_tokens));
+    EvictionTarget target = eviction_target(session);
+    // Layers that run meanwhile may want the observer.
+    if (!session.seq.policy.needs().values) { target.run_tasks = tasks_on(session.forward->observer_there()); }
+    pass_.emplace(session.seq.policy, std::move(target), cascade_, static_cast<int>(session.seq.n_tokens));
     const auto width = static_cast<size_t>(session.file->hparams().n_embd);
     session.pass.states_there().release();
     session.pass.states().resize(tokens.size() * width);
@@ -56,11 +60,22 @@ Status OneShotReader::begin_layers() {
     }
     if (layer_ == 0) { PITH_ASSIGN_OR_RETURN(room_, room_there(session_, n_, must_evict_ && cascade_ && !rereads_)); }
     const int end = end_of_run();
-    for (int layer = layer_; layer < end; ++layer) {  // on a device once, and not again for every chunk
-        if (session_.seq.cache->in_buckets(layer)) { PITH_RETURN_IF_ERROR(session_.seq.cache->reserve(0, layer, n_)); }
+    Status reserved = reserve_layers(end);
+    if (reserved.code() == ErrorCode::kOutOfMemory && in_flight_.any()) {  // one whole layer at a time, then
+        PITH_RETURN_IF_ERROR(land());
+        reserved = reserve_layers(end);
     }
+    PITH_RETURN_IF_ERROR(reserved);
     chunk_ = are_there(session_, layer_, end) ? room_.chunk : session_.seq.plan->chunk;
     return room_.for_states ? session_.pass.states_there().begin_layers(session_, layer_, end, n_) : Status();
+}
+
+// On a device once, and not again for every chunk.
+Status OneShotReader::reserve_layers(int end) {
+    for (int layer = layer_; layer < end; ++layer) {
+        if (session_.seq.cache->in_buckets(layer)) { PITH_RETURN_IF_ERROR(session_.seq.cache->reserve(0, layer, n_)); }
+    }
+    return {};
 }
 
 Status OneShotReader::run_unit() {
@@ -74,12 +89,22 @@ Status OneShotReader::run_unit() {
         std::span(session_.pass.states()).subspan(static_cast<size_t>(first_) * width, static_cast<size_t>(m) * width);
     const auto tokens = tokens_.subspan(static_cast<size_t>(first_), static_cast<size_t>(m));
     const bool newest = first_ + m == n_;
-    for (int layer = layer_; layer < end; ++layer) {
-        const int n_out = layer + 1 == n_layers_ && !all_logits ? 1 : m;
-        PITH_RETURN_IF_ERROR(
-            run_layer(session_, layer,
-                      {tokens, rows, first_, n_out, n_ - first_ - m,
-                       session_.pass.states_there().rows(layer, first_, /*read_behind=*/all_logits || newest)}));
+    const auto run_layers = [&]() -> Status {
+        for (int layer = layer_; layer < end; ++layer) {
+            const int n_out = layer + 1 == n_layers_ && !all_logits ? 1 : m;
+            PITH_RETURN_IF_ERROR(
+                run_layer(session_, layer,
+                          {tokens, rows, first_, n_out, n_ - first_ - m,
+                           session_.pass.states_there().rows(layer, first_, /*read_behind=*/all_logits || newest)}));
+        }
+        return {};
+    };
+    if (in_flight_.any()) {
+        PITH_RETURN_IF_ERROR(in_flight_.score_beside(
+            *session_.forward, [this](const LayerEvidence & seen) { return score(seen); }, run_layers));
+        PITH_RETURN_IF_ERROR(apply_scored());
+    } else {
+        PITH_RETURN_IF_ERROR(run_layers());
     }
     if (last_layer && (all_logits || newest)) { PITH_RETURN_IF_ERROR(run_head(session_, rows, m, first_, hooks_.on_logits)); }
     first_ += m;
@@ -105,19 +130,46 @@ Status OneShotReader::end_layer(int layer) {
         if (cascade_) { without_observers(layer); }
         return {};
     }
-    PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, gather_evidence(session_, layer));
+    PITH_ASSIGN_OR_RETURN(LayerEvidence seen, gather_evidence(session_, layer));
+    in_flight_.hold(std::move(seen));
+    if (may_be_in_flight(layer)) { return {}; }
+    PITH_RETURN_IF_ERROR(in_flight_.score([this](const LayerEvidence & one) { return score(one); }));
+    if (!cascade_) { return {}; }  // what a selector will read of the lanes must stay till then: the observers, too
+    without_observers(layer);
+    leave_out_observers(session_, scored_);
+    return apply_scored();
+}
+
+// Whether the next layers' first chunk runs on a device, and nothing but that, while the layer is scored.
+bool OneShotReader::may_be_in_flight(int layer) const {
+    const int next = end_of_run();
+    if (next == n_layers_ || layer + 1 != next || !session_.observers.empty() || session_.seq.policy.needs().values ||
+        session_.forward->is_watched()) {
+        return false;
+    }
+    if (cascade_ && (!room_.two_layers || session_.bytes_are_bounded())) { return false; }
+    return are_there(session_, layer, next) && are_there(session_, next, session_.file->hparams().end_of_run(next));
+}
+
+Status OneShotReader::score(const LayerEvidence & seen) {
     const Stopwatch watch;
     PITH_RETURN_IF_ERROR(pass_->add_layer(seen));
-    if (!cascade_) {
-        session_.ledger.plan_s += watch.seconds();
-        return {};  // what a selector will read of the lanes must stay till then: the observers, too
+    if (cascade_) {
+        PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass_->cascade());
+        scored_ = session_.of_model(std::move(plans));
     }
-    PITH_ASSIGN_OR_RETURN(std::vector<LayerPlan> plans, pass_->cascade());
-    plans = session_.of_model(std::move(plans));
     session_.ledger.plan_s += watch.seconds();
-    without_observers(layer);
-    leave_out_observers(session_, plans);
-    return apply_plans(session_, plans, /*is_last=*/false);
+    return {};
+}
+
+Status OneShotReader::apply_scored() {
+    return apply_plans(session_, std::exchange(scored_, {}), /*is_last=*/false);
+}
+
+// While nothing else runs.
+Status OneShotReader::land() {
+    PITH_RETURN_IF_ERROR(in_flight_.score([this](const LayerEvidence & seen) { return score(seen); }));
+    return apply_scored();
 }
 
 Status OneShotReader::read_again() {

@@ -1,9 +1,10 @@
 // read_one_shot.h - a first prompt read layer by layer: the whole prompt through one layer, its evidence, its eviction, then
 // the next layer. Stage: schedule → evict.
 //
-// At most one layer ever holds all its entries (policies that rank across layers may later take more from earlier ones). A unit
-// is one chunk of the prompt through one layer, or through all from the first on whose keys later layers read: between two of
-// them others may run.
+// At most one layer ever holds all its entries (policies that rank across layers may later take more from earlier ones). Where
+// the next layer runs on a device, its first chunk is computed there while this machine scores the one before
+// (pass/layer_in_flight.h): two layers are whole meanwhile, so not under a ceiling in bytes. A unit is one chunk of the prompt
+// through one layer, or through all from the first on whose keys later layers read: between two of them others may run.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/pass/layer_in_flight.h"
 #include "engine/pass/live_session.h"
 #include "engine/read/room_there.h"
 #include "evidence/evidence_state.h"
@@ -37,6 +39,11 @@ private:
     Status run_unit();
     Status end_layer(int layer);
     int end_of_run() const;  // behind the layers that a unit goes through
+    bool may_be_in_flight(int layer) const;
+    Status score(const LayerEvidence & seen);
+    Status apply_scored();
+    Status land();
+    Status reserve_layers(int end);
     Status end_prompt();
     void without_observers(int layer);
 
@@ -52,6 +59,8 @@ private:
     bool rereads_ = false;  // before it evicts, or where it does not, for evict(): it holds the whole prompt until then
     int64_t n_read_again_ = 0;
     std::optional<EvictionPass> pass_;
+    LayerInFlight in_flight_;
+    std::vector<LayerPlan> scored_;             // of a cascade, not yet applied
     std::vector<float> observing_;              // [observers][D]
     std::vector<EvidenceState::Layer> before_;  // [layer] the evidence without the observers
     RecurrentStates states_before_;             // of the layer at hand

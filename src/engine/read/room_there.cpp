@@ -22,7 +22,7 @@ struct Lanes {
 
 Result<RoomThere> room_there(const LiveSession & session, int64_t n, bool evicts_layers) {
     const RunPlan & plan = *session.seq.plan;
-    RoomThere room{false, plan.chunk};
+    RoomThere room{false, plan.chunk, false};
     std::map<std::shared_ptr<LaneDevice>, Lanes> devices;
     for (int l = 0; l < session.n_layers(); ++l) {
         if (session.layout.device(l) == nullptr) { continue; }
@@ -33,8 +33,8 @@ Result<RoomThere> room_there(const LiveSession & session, int64_t n, bool evicts
         lanes.largest = std::max(lanes.largest, bytes);
     }
     if (devices.empty()) { return room; }
-    room.for_states = true;
-    room.chunk = plan.chunk == kDefaultChunk ? kChunkThere : plan.chunk;
+    room.for_states = room.two_layers = true;
+    room.chunk = chunk_there(plan.chunk);
     const auto n_all = static_cast<double>(n);
     const auto n_kept = static_cast<double>(evicts_layers ? std::min(plan.budget_at(n), n) : n);
     const double states = n_all * session.file->hparams().n_embd * sizeof(float);
@@ -47,6 +47,7 @@ Result<RoomThere> room_there(const LiveSession & session, int64_t n, bool evicts
         // Masks: a number of 2 bytes for each query and entry, and the copy that they are made of.
         const double longer = chunk_bytes(session, room.chunk) - chunk_bytes(session, plan.chunk) + 4.0 * room.chunk * n_all;
         if (longer > left - states) { room.chunk = plan.chunk; }
+        room.two_layers = room.two_layers && n_all * lanes.largest <= left - states - std::max(longer, 0.0);
     }
     return room;
 }

@@ -1,5 +1,6 @@
 // room_there.h - what a prompt that is read layer by layer takes of its devices' memory beside its lanes, where there is
-// enough: all its hidden states (pass/states_there.h), and longer chunks. Stage: schedule.
+// enough: all its hidden states (pass/states_there.h), longer chunks, and a second whole layer (pass/layer_in_flight.h).
+// Stage: schedule.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,9 @@ namespace pith {
 
 struct RoomThere {
     bool for_states = false;
-    int chunk = 0;  // of layers that are there (are_there())
+    int chunk = 0;            // of layers that are there (are_there())
+    bool two_layers = false;  // whole beside each other, where layers are evicted as they are read
 };
-
-// Tokens of a chunk there, where the session leaves them to us (SessionOptions::chunk is the default): a device is asked less
-// often, and reads weights less often. Behind a chunk nothing is evicted, so what is kept does not depend on it.
-inline constexpr int kChunkThere = 2048;
 
 // Of a prompt of n tokens, once its plan is made. evicts_layers: each layer as soon as it is read, so that only one holds all.
 // Errors: kIo: a device failed.   Cost: each device is asked for its free memory.

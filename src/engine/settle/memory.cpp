@@ -54,7 +54,9 @@ namespace {
 
 // The budget `auto` where lanes lie on devices.
 Result<Budget> device_budget(const SessionParts & parts) {
-    PITH_ASSIGN_OR_RETURN(const double usable, memory_for_lanes(*parts.file, parts.layout, chunk_bytes(parts)));
+    PITH_ASSIGN_OR_RETURN(double usable,
+                          memory_for_lanes(*parts.file, parts.layout, chunk_bytes(parts, chunk_there(parts.options.chunk))));
+    if (usable < 1) { PITH_ASSIGN_OR_RETURN(usable, memory_for_lanes(*parts.file, parts.layout, chunk_bytes(parts))); }
     if (usable >= 1) { return Budget(BudgetKind::kBytes, usable); }
     return {ErrorCode::kBudget,
             item::kBudget + " auto: nothing is left for keys and values where layers lie, beside a chunk, which takes " +

@@ -29,7 +29,15 @@ double chunk_bytes(const SessionParts & parts, int n_tokens);
 inline double chunk_bytes(const SessionParts & parts) {
     return chunk_bytes(parts, parts.options.chunk);
 }
-// The budget `auto`: what is left, less a tenth, and less what a chunk's activations take; so many snapshots are left room for,
+// Tokens of a chunk of layers that are on devices, lanes included, where the session leaves them to us (`chunk` is the
+// default): a device is asked less often, and reads weights less often. Behind a chunk of a prompt that is read in one shot
+// nothing is evicted, so what is kept does not depend on it.
+inline constexpr int kChunkThere = 2048;
+constexpr int chunk_there(int chunk) {
+    return chunk == kDefaultChunk ? std::max(chunk, kChunkThere) : chunk;
+}
+// The budget `auto`: what is left, less a tenth, and less what a chunk's activations take, on devices one of
+// chunk_there() where there is room for that; so many snapshots are left room for,
 // each a copy of what an eviction moves.   Errors: kBudget: nothing is left; kUnsupported.
 Result<Budget> memory_budget(const SessionParts & parts, int n_snapshots);
 // Cells of a lane, for n_all tokens. Addresses are reserved ahead of use, several times the mean, since lanes grow unevenly;
