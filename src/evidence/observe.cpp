@@ -349,6 +349,11 @@ void divide_profile(const ObserveTask & task) {
 
 }  // namespace
 
+bool is_observed_there(const RaggedCache & cache, int layer) {
+    const ggml_tensor * keys = cache.in_buckets(layer) ? cache.k(layer) : nullptr;
+    return keys != nullptr && is_on_device(keys);
+}
+
 Status observe_together(GraphRunner & runner, int layer, std::span<const ObserveTask> tasks) {
     for (const ObserveTask & task : tasks) {
         make_room(*task.cache, task.seq, layer, static_cast<int>(task.positions.size()), task.wants, *task.out);
@@ -362,8 +367,8 @@ Status observe_queries(GraphRunner & runner, const RaggedCache & cache, int seq,
                        std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out,
                        const HiddenKeys * hidden) {
     const ObserveTask task{&cache, seq, queries, query_positions, wants, &out, hidden};
-    const bool on_cpu =
-        hidden == nullptr && runner.custom_operations() && can_observe_on_cpu(cache.layout()) && !is_on_device(cache.k(layer));
+    const bool on_cpu = hidden == nullptr && runner.custom_operations() && can_observe_on_cpu(cache.layout()) &&
+                        !is_observed_there(cache, layer);
     if (!on_cpu) { return observe_together(runner, layer, std::span(&task, 1)); }
     make_room(cache, seq, layer, static_cast<int>(query_positions.size()), wants, out);
     PITH_RETURN_IF_ERROR(observe_on_cpu(runner, cache, seq, layer, queries, query_positions, wants, out));

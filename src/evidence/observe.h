@@ -19,6 +19,10 @@
 
 namespace pith {
 
+// Whether what queries pay to a layer's lanes is computed where these lie, in a device's memory, by a graph; else this
+// machine's CPU computes it.
+bool is_observed_there(const RaggedCache & cache, int layer);
+
 struct ObserveWants {
     bool column_sum = false;              // Σ over the queries of A
     bool group_sq = false;                // Σ over the queries of (group mean of A)²

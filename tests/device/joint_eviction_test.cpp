@@ -2,6 +2,7 @@
 // keep on the CPU, where each is evicted by itself, whatever fails meanwhile.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <span>
@@ -12,7 +13,11 @@
 #include "device/ggml_calls.h"
 #include "device/noted_answer.h"
 #include "device/on_devices.h"
+#include "engine/evict/evict.h"
+#include "engine/evict/plan_there.h"
+#include "engine/pass/live_session.h"
 #include "engine/tiny_model.h"
+#include "evidence/observe.h"
 #include "pith/batch_engine.h"
 
 namespace pith::joint_eviction_test {
@@ -198,6 +203,129 @@ TEST_F(JointEviction, IsDoneAllTheSameWhereTheDevicesMemoryEnds) {
     std::cout << n_came << " times: " << n_same << " answers were whole, " << n_failed << " requests ended\n";
     EXPECT_GT(n_came, 10);
     EXPECT_EQ(n_same, kSequences * n_came - n_failed);
+}
+
+// Four of five, one after the other: nothing moves until the next step, or until somebody asks what is held.
+TEST_F(JointEviction, ThoseThatEndBetweenStepsMoveOnce) {
+    constexpr int kSequences = 5;
+    for (const bool asks : {false, true}) {
+        SCOPED_TRACE(asks ? "somebody asks" : "a step comes");
+        auto engine = there_->engine(testing::exact_engine_options());
+        ASSERT_TRUE(engine.ok());
+        std::vector<int64_t> ids;
+        for (int i = 0; i < kSequences; ++i) {
+            Request request;
+            request.tokens = random_tokens(300, 384, static_cast<unsigned>(i));
+            request.max_tokens = 100;
+            ids.push_back(engine->submit(request).value());
+        }
+        const auto answers = [&](int64_t id) { return !engine->answer(id).empty(); };
+        while (!std::ranges::all_of(ids, answers)) { ASSERT_TRUE(engine->step().value()); }
+        ASSERT_TRUE(engine->step().value());
+        const testing::GgmlCalls a_step = [&] {
+            const auto at = ggml_calls();
+            EXPECT_TRUE(engine->step().value());
+            return ggml_calls() - at;
+        }();
+        const size_t before = engine->ledger().kv_allocated_bytes;
+        auto at = ggml_calls();
+        for (int i = 1; i < kSequences; ++i) { ASSERT_TRUE(engine->cancel(ids[static_cast<size_t>(i)]).ok()); }
+        EXPECT_EQ((ggml_calls() - at).graphs, 0);
+        const int n_layers = there_->info().n_layers;
+        at = ggml_calls();
+        if (asks) {
+            const size_t after = engine->ledger().kv_allocated_bytes;
+            EXPECT_LE(after, before / kSequences + 1);
+            EXPECT_EQ((ggml_calls() - at).graphs, n_layers) << "a copy of each layer";
+            at = ggml_calls();
+            static_cast<void>(engine->ledger());
+            EXPECT_EQ((ggml_calls() - at).graphs, 0);
+        } else {
+            ASSERT_TRUE(engine->step().value());
+            EXPECT_LE((ggml_calls() - at).graphs, a_step.graphs + n_layers);
+            EXPECT_LE(engine->ledger().kv_allocated_bytes, before / kSequences + 1);
+        }
+        ASSERT_TRUE(engine->run().ok());
+        EXPECT_EQ(engine->state(ids[0]), RequestState::kDone);
+        const std::vector<int32_t> answer(engine->answer(ids[0]).begin(), engine->answer(ids[0]).end());
+
+        auto alone = there_->engine(testing::exact_engine_options());
+        ASSERT_TRUE(alone.ok());
+        Request request;
+        request.tokens = random_tokens(300, 384, 0);
+        request.max_tokens = 100;
+        const int64_t id = alone->submit(request).value();
+        ASSERT_TRUE(alone->run().ok());
+        EXPECT_TRUE(std::ranges::equal(alone->answer(id), answer));
+    }
+}
+
+// Of engines that go with all that runs in them.
+TEST_F(JointEviction, AnEngineThatGoesMovesNothing) {
+    testing::GgmlCalls at;
+    {
+        auto engine = there_->engine(testing::exact_engine_options());
+        ASSERT_TRUE(engine.ok());
+        for (int i = 0; i < 4; ++i) {
+            Request request;
+            request.tokens = random_tokens(300, 384, static_cast<unsigned>(i));
+            request.max_tokens = 100;
+            ASSERT_TRUE(engine->submit(request).ok());
+        }
+        for (int i = 0; i < 12; ++i) { ASSERT_TRUE(engine->step().value()); }
+        at = ggml_calls();
+    }
+    EXPECT_EQ((ggml_calls() - at).graphs, 0);
+}
+
+// Plans are of the policy and the pins that they were made by.
+TEST_F(JointEviction, APlanOfAnotherPolicyOrOtherPinsIsDropped) {
+    const auto evicted = [&](bool plans_before, bool other_policy, bool other_pins) {
+        SessionOptions options;
+        options.policy = "snapkv:window=8";
+        options.budget = 60;
+        options.evict_every = 256;
+        options.type_k = options.type_v = KvType::kF32;
+        auto session = there_->session(options);
+        EXPECT_TRUE(session.ok());
+        EXPECT_TRUE(session->prefill(random_tokens(50, 384)).ok());
+        EXPECT_TRUE(session->prefill(random_tokens(50, 384, 2)).ok());
+        LiveSession & live = live_session(*session);
+        LiveSession * const one = &live;
+        if (plans_before) {
+            plan_together(std::span(&one, 1));
+            EXPECT_TRUE(live.planned.has_value());
+        }
+        if (other_policy) { live.seq.policy = Policy::parse("snapkv:window=8+ada").value(); }
+        if (other_pins) { live.options.pinned.push_back({20, 30}); }
+        live.seq.begin(Sequence::Reach::kAll);
+        const Status status = evict_all(live, /*is_last=*/false);
+        EXPECT_TRUE(status.ok()) << status.message();
+        live.seq.commit();
+        std::vector<std::vector<int32_t>> lanes;
+        for (int lane = 0; lane < session->n_layers() * session->n_kv_heads(); ++lane) {
+            const auto positions = session->lane_positions(lane / session->n_kv_heads(), lane % session->n_kv_heads());
+            lanes.emplace_back(positions.begin(), positions.end());
+        }
+        return lanes;
+    };
+    const auto plain = evicted(false, false, false);
+    EXPECT_EQ(evicted(true, false, false), plain);
+    const auto of_policy = evicted(false, true, false);
+    EXPECT_NE(of_policy, plain);
+    EXPECT_EQ(evicted(true, true, false), of_policy);
+    const auto of_pins = evicted(false, false, true);
+    EXPECT_NE(of_pins, plain);
+    EXPECT_EQ(evicted(true, false, true), of_pins);
+}
+
+// One question for whoever observes: lanes here are the CPU's.
+TEST_F(JointEviction, LanesAreObservedWhereTheyLie) {
+    for (const Model * model : {&*there_, &*here_}) {
+        auto session = model->session({});
+        ASSERT_TRUE(session.ok() && session->prefill(random_tokens(10, 384)).ok());
+        EXPECT_EQ(is_observed_there(*live_session(*session).seq.cache, 0), model == &*there_);
+    }
 }
 
 }  // namespace

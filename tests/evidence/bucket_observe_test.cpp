@@ -210,5 +210,13 @@ TEST_F(BucketObserve, OperationsDoNotGrowWithSequences) {
     EXPECT_EQ(n_nodes(9), of_one);
 }
 
+// Of buckets in this machine's memory its processor computes what queries pay, as of pages.
+TEST_F(BucketObserve, BucketsOfTheCpusAreNotObservedThere) {
+    One one = make({{40, 30, 20}, 4, {.column_sum = true}});
+    EXPECT_TRUE(one.cache->in_buckets(0));
+    EXPECT_FALSE(is_observed_there(*one.cache, 0));
+    EXPECT_FALSE(is_observed_there(*RaggedCache::make(layout_, 8).value(), 0)) << "without cells";
+}
+
 }  // namespace
 }  // namespace pith::bucket_observe_test

@@ -146,6 +146,7 @@ Status Engine::cancel(int64_t id) {
     return guarded([&]() -> Status {
         EngineJob * job = impl_->asked(id);
         if (job == nullptr || job->ended()) { return not_found(id); }
+        impl_->hold_moves();
         job->cancel();
         if (impl_->store) { impl_->store->shared().trim(); }
         impl_->changed = true;
@@ -164,6 +165,7 @@ Status Engine::forget(int64_t id) {
             return {ErrorCode::kInvalidArgument, "request " + std::to_string(id) + " has not ended: cancel it first"};
         }
         job->set_forgotten();
+        impl_->hold_moves();
         impl_->drop_forgotten();
         impl_->settle_bytes();
         return {};
@@ -237,6 +239,7 @@ std::span<const int32_t> Engine::lane_positions(int64_t id, int layer, int kv_he
 }
 
 EngineLedger Engine::ledger() const {
+    if (!impl_->in_step) { impl_->settle_moves(); }
     EngineLedger ledger = impl_->ledger;
     ledger.evidence_s = impl_->execution->forward.evidence_s();
     size_t of_model = 0;  // factors of W_O and the like: all its sequences share them

@@ -31,6 +31,9 @@ struct Engine::Impl {
     std::shared_ptr<Execution> execution;
     std::unique_ptr<StoredStates> store;  // null: there is no folder, and none stays in memory
     TokenPass pass;
+    // What has ended since the last step leaves a device's memory as it is until the next, or until somebody asks what is held:
+    // then all of it moves once. Longer than the jobs: where all go, nothing moves.
+    std::vector<std::unique_ptr<LaneStore::HeldMoves>> held_moves;
     std::map<int64_t, std::unique_ptr<EngineJob>> jobs;
     int64_t next_id = 1;
     PageFile::Limit most_files;  // of caches that others go on from
@@ -50,6 +53,8 @@ struct Engine::Impl {
           options(std::move(with)),
           execution(std::move(on)),
           most_files(PageFile::most_open(model.info().n_layers)) {}
+
+    ~Impl() { hold_moves(); }
 
     // As users see it.
     EngineJob * asked(int64_t id) {
@@ -110,6 +115,8 @@ struct Engine::Impl {
     void count_bytes(const EngineJob * ran = nullptr);
     void settle_bytes();
     void drop_forgotten();
+    void hold_moves() noexcept;
+    void settle_moves();
     EngineJob * base_of(const EngineJob & job) const { return job.request().after == 0 ? nullptr : find(job.request().after); }
     std::string folder() const { return store ? store->folder() : std::string(); }  // of what goes aside
     bool step();

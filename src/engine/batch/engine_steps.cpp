@@ -14,12 +14,14 @@ namespace pith {
 namespace {
 
 // What these evict, and leave, moves at once, where there is memory to see to that.
-std::vector<std::unique_ptr<LaneStore::HeldMoves>> hold_moves(std::span<const std::pair<EngineJob *, int64_t>> jobs) noexcept {
+template <class Jobs, class JobOf>
+std::vector<std::unique_ptr<LaneStore::HeldMoves>> moves_held_of(const Jobs & jobs, JobOf job_of) noexcept {
     std::vector<std::unique_ptr<LaneStore::HeldMoves>> held;
     static_cast<void>(guarded([&]() -> Status {
         std::vector<RaggedCache *> caches;
-        for (const auto & [job, n] : jobs) {
-            if (job->running() && job->session()->seq.cache) { caches.push_back(job->session()->seq.cache.get()); }
+        for (const auto & one : jobs) {
+            const EngineJob & job = job_of(one);
+            if (job.session() != nullptr && job.session()->seq.cache) { caches.push_back(job.session()->seq.cache.get()); }
         }
         held = RaggedCache::hold_moves(caches);
         return {};
@@ -60,6 +62,18 @@ void Engine::Impl::look_for_evicted() {
         count_bytes(job);
         changed = changed || !job->running();
     }
+}
+
+// In a step what shares its pass is held already.
+void Engine::Impl::hold_moves() noexcept {
+    if (in_step || !held_moves.empty()) { return; }
+    held_moves = moves_held_of(jobs, [](const auto & one) -> EngineJob & { return *one.second; });
+}
+
+void Engine::Impl::settle_moves() {
+    if (held_moves.empty()) { return; }
+    held_moves.clear();
+    settle_bytes();
 }
 
 // Kept requests that were forgotten go when nobody reads their entries any more. (One that went on from there and is kept
@@ -192,7 +206,7 @@ void Engine::Impl::run_pieces(std::span<const StepPiece> plan, std::span<EngineJ
         ledger.pass_s += watch.seconds();
         count_bytes();
         if (status.ok()) { plan_evictions(shared); }
-        const auto held = hold_moves(shared);
+        const auto held = moves_held_of(shared, [](const auto & one) -> EngineJob & { return *one.first; });
         for (size_t i = 0; i < shared.size(); ++i) {
             const auto & [job, n] = shared[i];
             if (!job->running()) { continue; }  // cancelled by another's hook
@@ -216,6 +230,7 @@ bool Engine::Impl::step() {
     const EngineLedger before = ledger;
     double unit_s = 0;  // of a prompt that is read layer by layer
     drop_forgotten();
+    held_moves.clear();
     admit();
     choose_first_tokens();
     look_for_evicted();

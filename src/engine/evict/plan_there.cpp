@@ -42,7 +42,7 @@ public:
             const Sequence & seq = due.session.seq;
             OfOne & one = *of++;
             ObserveTask task{.cache = seq.cache.get(), .out = &one.observed};
-            if (!due.status.ok() || !seq.cache->in_buckets(layer) ||
+            if (!due.status.ok() || !is_observed_there(*seq.cache, layer) ||
                 !seq.evidence.newest_queries(layer, due.needs, one.queries, task.positions, task.wants)) {
                 continue;
             }
@@ -60,8 +60,10 @@ public:
     void start(GraphRunner & runner, bool beside) {
         const auto run = [this, &runner, beside]() noexcept {
             runner.set_whole_only(beside);
-            seen_ = guarded([&] { return observe_together(runner, layer_, tasks_); }).ok();
+            const Status status = guarded([&] { return observe_together(runner, layer_, tasks_); });
             runner.set_whole_only(false);
+            seen_ = status.ok();
+            was_refused_ = beside && status.code() == ErrorCode::kUnsupported;
         };
         if (tasks_.empty()) { return; }
         if (!beside) { return run(); }
@@ -72,6 +74,8 @@ public:
     void wait() {
         if (thread_.valid()) { thread_.get(); }
     }
+    // Once it has run beside other work: the device does not run all of it.
+    bool was_refused() const { return was_refused_; }
     // Null: it is yet to be observed, and fails by itself where it did together.
     Observed * seen(size_t i) { return seen_ && of_each_[i].asked ? &of_each_[i].observed : nullptr; }
 
@@ -85,6 +89,7 @@ private:
     std::vector<OfOne> of_each_;
     std::vector<ObserveTask> tasks_;
     bool seen_ = false;
+    bool was_refused_ = false;
     std::future<void> thread_;
 };
 
@@ -127,8 +132,8 @@ void score(std::list<Due> & all, bool beside) {
 void score_layers(std::list<Due> & all, bool beside) {
     const LiveSession & first = all.front().session;
     GraphRunner & runner = first.forward->observer_there();
-    const auto device = [&](size_t i) { return first.layout.device(first.governed[i]); };
     std::unique_ptr<LayerObservation> now;
+    bool may_be_beside = true;
     size_t bytes = 0;
     for (size_t i = 0; i < first.governed.size(); ++i) {
         const int layer = first.governed[i];
@@ -138,12 +143,14 @@ void score_layers(std::list<Due> & all, bool beside) {
         }
         const Stopwatch waiting;
         now->wait();
+        if (now->was_refused()) {  // this machine's threads are to compute a part of it, and of the others
+            may_be_beside = false;
+            now->start(runner, /*beside=*/false);
+        }
         const double each_s = waiting.seconds() / static_cast<double>(all.size());
-        // The next, if the device runs it alone as it did this one: what it has not is computed by this machine's threads,
-        // which are about to score.
         std::unique_ptr<LayerObservation> next;
         const bool more = i + 1 < first.governed.size();
-        if (more && runner.n_pieces() == 1 && device(i) != nullptr && device(i) == device(i + 1)) {
+        if (more && may_be_beside) {
             next = std::make_unique<LayerObservation>(all, first.governed[i + 1]);
             next->start(runner, /*beside=*/true);
         }
