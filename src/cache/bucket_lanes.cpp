@@ -4,13 +4,17 @@
 #include <ggml-backend.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <limits>
 #include <new>
 #include <string>
 #include <utility>
 
+#include "core/guarded.h"
+#include "core/text.h"
 #include "device/device_work.h"
+#include "pith/log.h"
 
 namespace pith {
 namespace {
@@ -372,8 +376,23 @@ Result<bool> BucketLanes::make_room_together(std::span<const RoomFor> stores) {
 void BucketLanes::move_out() noexcept {
     if (!pool_ || pool_->stores().size() < 2) { return; }
     try {
-        static_cast<void>(on_devices([&] { return lay_out({as_it_is()}); }));
+        if (on_devices([&] { return lay_out({as_it_is()}); }).ok()) { return; }
     } catch (const std::bad_alloc &) {}  // then it stays
+    say_that_it_stays();
+}
+
+// Once: the others are as long as memory is.
+void BucketLanes::say_that_it_stays() const noexcept {
+    static std::atomic_flag said;
+    if (said.test_and_set()) { return; }
+    static_cast<void>(guarded([&]() -> Status {
+        log_line(LogLevel::kWarning,
+                 "there is no memory on " + device_->name() + " to move what rests of a sequence away from others' keys and " +
+                     "values, " + with_commas(static_cast<int64_t>(allocated_bytes_)) +
+                     " bytes of a layer: it moves whenever they do, which takes time; use a smaller budget, or run " +
+                     "fewer sequences at a time (said once)");
+        return {};
+    }));
 }
 
 void BucketLanes::hold_room() noexcept {

@@ -100,6 +100,7 @@ private:
     static int64_t of_start(const Share & share, int lane);
     // Sets their rooms, and of lanes that share one their starts.
     static std::vector<SharedStart> share_starts(std::span<const Share> shares, std::span<LanePlaces> places);
+    void say_that_it_stays() const noexcept;
     // Of all that lie in these pools: `changed` as it says, the others as they are.
     static std::vector<Share> shares_of(std::span<const std::shared_ptr<LanePool>> pools, std::vector<Share> changed);
     static bool is_settled(const LanePool & pool) noexcept;
