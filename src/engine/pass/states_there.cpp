@@ -21,6 +21,7 @@ Status StatesThere::begin_layers(const LiveSession & session, int begin, int end
     const Placement * placement = session.file->placement();
     if (placement == nullptr) { return {}; }
     of_layer_ = placement->of_layer;
+    if (begin == 0) { stay_behind_.clear(); }  // another prompt, or chunk
     stay_behind_.resize(of_layer_.size(), false);
     there_.resize(placement->devices.size());
     const auto device_of = [&](int layer) { return of_layer_[static_cast<size_t>(layer)]; };
@@ -40,7 +41,8 @@ Status StatesThere::begin_layers(const LiveSession & session, int begin, int end
 }
 
 Status StatesThere::hold(const LiveSession & session, size_t device, int64_t n) {
-    if (there_[device] != nullptr) { return {}; }
+    if (there_[device] != nullptr && there_[device]->n_rows() >= n) { return {}; }
+    there_[device].reset();
     auto made = DeviceRows::make(session.execution->devices[device].get(), session.file->hparams().n_embd, n);
     if (made.ok()) {
         there_[device] = std::move(*made);

@@ -1,4 +1,5 @@
-// states_there.h - a prompt's hidden states between two layers of one device: they stay in its memory. Stage: engine.
+// states_there.h - hidden states between two layers of one device, of a prompt that is read layer by layer, or of a pass of
+// several tokens: they stay in its memory. Stage: engine.
 //
 // They come back to this machine behind a device's last layer, and wherever somebody here reads them: gates, a tap, a layer
 // whose attention is computed here. Where the device has no memory for them, they go through this machine's.

@@ -95,6 +95,7 @@ Status TokenPass::run(std::span<const PassPiece> pieces) {
         if (single && !piece.draft.empty()) { add_ahead(piece); }
     }
     Forward & forward = *pieces.front().session->forward;
+    if (single) { states_there_.release(); }  // of the chunks before
     PITH_RETURN_IF_ERROR(single ? run_tokens(forward, pieces) : run_pieces(forward, pieces));
     for (const PassPiece & piece : pieces) { piece.session->seq.n_tokens += std::ssize(piece.tokens); }
     return single ? end_tokens(pieces) : run_heads(forward, pieces);
@@ -149,8 +150,15 @@ Status TokenPass::run_pieces(Forward & forward, std::span<const PassPiece> piece
         }
         end += n;
     }
-    if (kept_.empty()) { kept_.push_back(end - 1); }  // one must, and nobody reads it
+    const bool read_behind = !kept_.empty();
+    if (!read_behind) { kept_.push_back(end - 1); }  // one must, and nobody reads it
     states_.resize(tokens_.size() * width);
+    const bool gated = std::ranges::any_of(pieces, [](const PassPiece & piece) { return piece.session->gates != nullptr; });
+    if (!gated) {
+        PITH_RETURN_IF_ERROR(states_there_.begin_layers(*pieces.front().session, 0, hp.n_layers, std::ssize(tokens_)));
+    } else {
+        states_there_.release();
+    }
     for (int layer = 0; layer < hp.n_layers; ++layer) {
         size_t row = 0;
         for (const PassPiece & piece : pieces) {
@@ -164,7 +172,8 @@ Status TokenPass::run_pieces(Forward & forward, std::span<const PassPiece> piece
         }
         const bool last = layer + 1 == hp.n_layers;
         PITH_RETURN_IF_ERROR(run_under_gates(forward, sessions_, parts_, layer, tokens_, states_,
-                                             last ? std::span<const int32_t>(kept_) : std::span<const int32_t>()));
+                                             last ? std::span<const int32_t>(kept_) : std::span<const int32_t>(),
+                                             states_there_.rows(layer, 0, read_behind)));
     }
     return {};
 }

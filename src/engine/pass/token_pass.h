@@ -48,7 +48,7 @@ public:
 
     // [rows][D], from layer to layer; a prompt that is read layer by layer keeps its own here.
     std::vector<float> & states() { return states_; }
-    StatesThere & states_there() { return states_there_; }  // of such a prompt
+    StatesThere & states_there() { return states_there_; }  // of such a prompt, and of a pass that goes layer by layer
     const StatesThere & states_there() const { return states_there_; }
     void release_states() noexcept {
         std::vector<float>().swap(states_);  // `= {}` would keep the memory
