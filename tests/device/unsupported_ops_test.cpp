@@ -104,6 +104,52 @@ TEST(UnsupportedOps, WhatADeviceRefusesIsComputedElsewhereAndToldOnceByName) {
     }
 }
 
+// Layers of a prompt are scored beside graphs, and observed beside scores: where a device refuses a part of these, this
+// machine's threads compute it once they have scored, and what is kept is the same.
+TEST(UnsupportedOps, WhatIsDoneBesideScoresWaitsForThemWhereADeviceRefusesAPart) {
+    if (const std::string why = nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+    const std::string path = scratch_file("unsupported_ops_beside.gguf");
+    RandomModelSpec spec = tiny_spec();
+    spec.n_layers = 4;
+    ASSERT_TRUE(write_random_model(spec, path).ok());
+    const auto cpu = Model::load(path);
+    const auto devices = load(path, Where{"all", 1, -1, {}, true});
+    ASSERT_TRUE(cpu.ok() && devices.ok());
+    const auto kept = [](const Model & model, const std::string & policy) {
+        SessionOptions options;
+        options.policy = policy;
+        options.budget = 40;
+        options.type_k = options.type_v = KvType::kF32;
+        options.n_threads = 2;
+        options.chunk = 64;
+        options.evict_every = 4;
+        options.prefill = PrefillSchedule::kOneShot;
+        auto session = model.session(options);
+        EXPECT_TRUE(session.ok() && session->prefill(random_tokens(150, model.info().n_vocab)).ok());
+        for (int i = 0; i < 9; ++i) { EXPECT_TRUE(session->decode().ok()); }
+        EXPECT_GE(session->ledger().n_evictions, 3);
+        std::vector<std::vector<int32_t>> lanes;
+        for (int lane = 0; lane < session->n_layers() * session->n_kv_heads(); ++lane) {
+            const auto positions = session->lane_positions(lane / session->n_kv_heads(), lane % session->n_kv_heads());
+            lanes.emplace_back(positions.begin(), positions.end());
+        }
+        return lanes;
+    };
+    for (const char * policy : {"snapkv:window=8+ada", "h2o"}) {
+        SCOPED_TRACE(policy);
+        const auto expected = kept(*cpu, policy);
+        for (const ggml_op op : {GGML_OP_NONE, GGML_OP_FLASH_ATTN_EXT, GGML_OP_MUL_MAT}) {
+            SCOPED_TRACE(ggml_op_name(op));
+            n_refused = 0;
+            refused = op;
+            const auto got = kept(*devices, policy);
+            refused = GGML_OP_NONE;
+            EXPECT_EQ(got, expected);
+            if (op != GGML_OP_NONE) { EXPECT_GT(n_refused, 0); }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace pith::unsupported_ops_test
 
