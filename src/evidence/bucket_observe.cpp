@@ -214,7 +214,8 @@ ggml_tensor * BucketObservation::probabilities(GraphBuild & build, const Piece &
         scores = ggml_scale(ctx, ggml_tanh(ctx, ggml_scale(ctx, scores, scale / cap)), cap);
         scale = 1.0F;
     }
-    return ggml_soft_max_ext_inplace(ctx, scores, mask(build, piece), scale, 0.0F);
+    // Not in place: where a device refuses it, the CPU would write to the device's memory. (Memory is used again all the same.)
+    return ggml_soft_max_ext(ctx, scores, mask(build, piece), scale, 0.0F);
 }
 
 void BucketObservation::add(GraphBuild & build) {

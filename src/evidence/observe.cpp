@@ -105,14 +105,15 @@ ggml_tensor * probabilities(GraphBuild & build, const RaggedCache & cache, int s
         left_to_scale = 1.0F;
     }
     const auto soft_max = [&](ggml_tensor * masked, ggml_tensor * mask) {
-        ggml_tensor * p = ggml_soft_max_ext_inplace(ctx, masked, mask, left_to_scale, 0.0F);
+        // Not in place, as in bucket_observe.cpp.
+        ggml_tensor * p = ggml_soft_max_ext(ctx, masked, mask, left_to_scale, 0.0F);
         if (const auto sinks = cache.layout().sinks_of(layer); !sinks.empty()) {
             const float * of_lane = sinks.data() + block.kv_head * shape.n_group;
             ggml_soft_max_add_sinks(p, build.input(GGML_TYPE_F32, shape.n_group, 1, of_lane));
         }
         return p;
     };
-    if (is_causal_tail(block)) { return soft_max(ggml_diag_mask_inf_inplace(ctx, scores, block.n_visible - block.n), nullptr); }
+    if (is_causal_tail(block)) { return soft_max(ggml_diag_mask_inf(ctx, scores, block.n_visible - block.n), nullptr); }
     ggml_tensor * mask = build.input<float>(GGML_TYPE_F32, block.n_visible, block.n, [&block](std::span<float> values) {
         for (int i = 0; i < block.n; ++i) {
             const auto row = values.subspan(static_cast<size_t>(i) * static_cast<size_t>(block.n_visible),

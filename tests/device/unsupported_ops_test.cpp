@@ -138,7 +138,7 @@ TEST(UnsupportedOps, WhatIsDoneBesideScoresWaitsForThemWhereADeviceRefusesAPart)
     for (const char * policy : {"snapkv:window=8+ada", "h2o"}) {
         SCOPED_TRACE(policy);
         const auto expected = kept(*cpu, policy);
-        for (const ggml_op op : {GGML_OP_NONE, GGML_OP_FLASH_ATTN_EXT, GGML_OP_MUL_MAT}) {
+        for (const ggml_op op : {GGML_OP_NONE, GGML_OP_SOFT_MAX, GGML_OP_FLASH_ATTN_EXT, GGML_OP_MUL_MAT}) {
             SCOPED_TRACE(ggml_op_name(op));
             n_refused = 0;
             refused = op;
