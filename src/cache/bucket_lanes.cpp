@@ -8,6 +8,7 @@
 #include <cassert>
 #include <limits>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -141,15 +142,30 @@ int64_t BucketLanes::of_start(const Share & share, int lane) {
     return drops_some ? 0 : n;
 }
 
+// A share's lane that may share a start: with those whose lanes begin at the same cell of the same pool.
+struct BucketLanes::Seen {
+    const LanePool * pool;
+    int64_t first_cell;
+    size_t store;
+    int64_t n;
+};
+
+// The base's, while there is one; then whose they have been.
+size_t BucketLanes::whose_bytes(std::span<const Share> shares, std::span<const Seen> alike, int lane) {
+    const auto l = static_cast<size_t>(lane);
+    const auto first = [&](const auto & is_it) {
+        const auto found = std::ranges::find_if(alike, [&](const Seen & one) { return is_it(*shares[one.store].store); });
+        return found == alike.end() ? std::optional<size_t>() : found->store;
+    };
+    const auto base = first([](const BucketLanes & store) { return store.is_base_; });
+    if (base) { return *base; }
+    const auto before = first([&](const BucketLanes & store) { return store.places_.counted[l] > store.places_.rooms[l]; });
+    return before.value_or(alike.front().store);
+}
+
 // Lanes of one pool that begin at the same cell share a start, where what their copies would take beside it is more than what
 // masks over all of the room take beside those over rooms of their own (f16, a line of the room for each lane that grows).
 std::vector<SharedStart> BucketLanes::share_starts(std::span<const Share> shares, std::span<LanePlaces> places) {
-    struct Seen {
-        const LanePool * pool;
-        int64_t first_cell;
-        size_t store;
-        int64_t n;
-    };
     std::vector<SharedStart> found;
     const LaneRows & rows = shares.front().store->rows();
     for (size_t i = 0; i < shares.size(); ++i) {
@@ -172,7 +188,7 @@ std::vector<SharedStart> BucketLanes::share_starts(std::span<const Share> shares
             const std::span<const Seen> alike(first, end);
             first = end;
             if (alike.size() < 2) { continue; }
-            SharedStart start{.lane = lane};
+            SharedStart start{.lane = lane, .counts_it = whose_bytes(shares, alike, lane)};
             int64_t ends = 0;
             int64_t alone = 0;          // cells of rooms of their own
             int64_t n_growing = 0;      // lanes that queries come to
@@ -343,8 +359,8 @@ Status BucketLanes::change(const Share & share) {
 
 Result<bool> BucketLanes::make_room(std::span<const int64_t> lengths) {
     PITH_RETURN_IF_ERROR(health_);
+    is_base_ = false;  // it grows
     if (has_room(lengths)) { return false; }
-    is_base_ = false;
     Share share = as_it_is();
     share.rooms = at_least(lengths);
     PITH_RETURN_IF_ERROR(change(share));
@@ -364,6 +380,7 @@ Result<bool> BucketLanes::make_room_together(std::span<const RoomFor> stores) {
     for (const RoomFor & one : stores) {
         auto & store = static_cast<BucketLanes &>(*one.store);
         PITH_RETURN_IF_ERROR(store.health_);
+        store.is_base_ = false;  // it grows
         shares.push_back(store.as_it_is());
         if (!store.has_room(one.lengths)) { shares.back().rooms = store.at_least(one.lengths); }
         if (store.pool_ && std::ranges::find(pools, store.pool_) == pools.end()) { pools.push_back(store.pool_); }
@@ -478,16 +495,18 @@ Status BucketLanes::make_whole(const Ragged<int32_t> * keep) {
     bool any = false;
     for (int lane = 0; lane < rows().n_lanes; ++lane) { any = any || is_in_the_way(lane) || begins_others(lane); }
     if (!any) { return {}; }
-    is_base_ = false;
+    const bool was_base = std::exchange(is_base_, false);
     Share share = as_it_is();
     share.whole = true;
-    return change(share);
+    const Status status = change(share);
+    if (!status.ok()) { is_base_ = was_base; }
+    return status;
 }
 
 // Whether others' starts lie where a lane's entries do, which is in no start itself.
 bool BucketLanes::begins_others(int lane) const noexcept {
     const auto l = static_cast<size_t>(lane);
-    if (!is_base_ || is_shared(lane)) { return false; }
+    if (!pool_ || is_shared(lane)) { return false; }
     return std::ranges::any_of(pool_->stores(), [&](const BucketLanes * other) {
         return other != this && other->is_shared(lane) && other->first_cells_[l] == first_cells_[l];
     });

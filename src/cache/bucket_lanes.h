@@ -98,6 +98,8 @@ private:
     void see_pieces() noexcept;
     // Entries of a lane's start that it goes on to see where it shares it; 0: it cannot.
     static int64_t of_start(const Share & share, int lane);
+    struct Seen;
+    static size_t whose_bytes(std::span<const Share> shares, std::span<const Seen> alike, int lane);
     // Sets their rooms, and of lanes that share one their starts.
     static std::vector<SharedStart> share_starts(std::span<const Share> shares, std::span<LanePlaces> places);
     void say_that_it_stays() const noexcept;

@@ -60,7 +60,7 @@ std::vector<LanePool::Lane> LanePool::arrange(std::span<LanePlaces> places, std:
             if (of.buckets.empty() || !follows(of.buckets.back())) { of.buckets.push_back({one.room, next, {}}); }
             of.buckets.back().lanes.push_back(one.lane);
         }
-        places[one.store].counted[lane] += one.room - (one.shared == nullptr ? one.room : end - one.shared->n);
+        if (one.shared != nullptr) { places[one.shared->counts_it].counted[lane] += one.room - (end - one.shared->n); }
         next += one.room;
     }
     return lanes;

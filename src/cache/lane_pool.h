@@ -41,6 +41,7 @@ struct SharedStart {
     int64_t room = 0;            // cells of the start and of all ends
     std::vector<size_t> stores;  // indices, ascending, at least two
     size_t longest = 0;          // the store that sees all n
+    size_t counts_it = 0;        // the store whose bytes the start is
 };
 
 // What a store brings with it: row i of a lane, of the first lengths[lane], is row row_of(lane, i) of k and of v.

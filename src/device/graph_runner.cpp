@@ -127,8 +127,20 @@ Status GraphRunner::run() {
     if (is_cancelled()) { return cancelled(); }
     const Stopwatch watch = planned_ ? Stopwatch() : begun_;
     const bool on_cpu_alone = devices_.empty() || !(planned_ ? over_devices() : needs_devices(build_.graph_));
-    if (on_cpu_alone) { return run_planned(watch); }
-    Status status = on_devices([&] { return run_planned(watch); });
+    if (on_cpu_alone) {
+        if (before_here_) { before_here_(); }
+        return run_planned(watch);
+    }
+    Status status;
+    if (before_here_) {  // devices are not held meanwhile: who is waited for may need them
+        if (!planned_) {
+            status = on_devices([&] { return plan(); });
+        }
+        if (status.ok() && whole_ == nullptr) { before_here_(); }
+    }
+    if (status.ok()) {
+        status = on_devices([&] { return run_planned(watch); });
+    }
     if (status.code() != ErrorCode::kIo) { return status; }
     return {ErrorCode::kIo, status.wording() + "; the model lies on " + device_names() +
                                 ": load it again once they are well, or without them. The session is as before the call"};
@@ -162,7 +174,6 @@ void GraphRunner::read_outputs() const {
 
 Status GraphRunner::run_planned(const Stopwatch & watch) {
     if (!planned_) { PITH_RETURN_IF_ERROR(plan()); }
-    if (whole_ == nullptr && before_here_) { before_here_(); }
     fill_inputs();
     if (profile_ != nullptr) { profile_->build_s += watch.seconds(); }
 

@@ -696,10 +696,36 @@ TEST_F(ForksTest, SixteenOfAPromptTakeLittleMoreThanOne) {
     }
     for (size_t i = 1; i <= kForks; ++i) { EXPECT_TRUE(shares(pairs_[i], pairs_[0])); }
     EXPECT_EQ(pairs_[2].buckets->needed_bytes(), pairs_[1].buckets->needed_bytes());
-    EXPECT_GT(pairs_[2].buckets->shared_bytes(), 10 * pairs_[2].buckets->allocated_bytes());
+    for (size_t i = 1; i <= kForks; ++i) {  // what they share is its base's
+        EXPECT_GT(pairs_[i].buckets->shared_bytes(), 10 * pairs_[i].buckets->allocated_bytes());
+        EXPECT_GT(pairs_[0].buckets->allocated_bytes(), 10 * pairs_[i].buckets->allocated_bytes());
+    }
     const uint64_t n_moves = pairs_[1].buckets->n_moves();
     expect_all_as_in_pages();
     EXPECT_EQ(pairs_[1].buckets->n_moves(), n_moves);
+}
+
+TEST_F(ForksTest, WhoGoesOnOnceItsForksHaveLeftHasTheRoomThatItAskedFor) {
+    begin_forks(600, 1);
+    pairs_.pop_back();
+    pairs_[0].buckets->thaw();
+    for (RaggedCache * one : {pairs_[0].pages.get(), pairs_[0].buckets.get()}) {
+        for (int l = 0; l < kLayers; ++l) { one->truncate_to_positions(0, l, 512); }  // whole steps of rooms
+    }
+    pairs_[0].next = 512;
+    begin(10);
+    ASSERT_TRUE(step_together());
+    expect_all_as_in_pages();
+}
+
+TEST_F(ForksTest, WithoutMemoryNobodyWritesWhereOthersBegin) {
+    begin_forks(600, 2);
+    device_->is_full = true;
+    for (int i = 0; i < 2; ++i) { EXPECT_EQ(pairs_[0].buckets->make_whole().code(), ErrorCode::kOutOfMemory); }
+    device_->is_full = false;
+    EXPECT_TRUE(pairs_[0].buckets->make_whole().ok());
+    EXPECT_FALSE(shares(pairs_[0], pairs_[1]));
+    expect_all_as_in_pages();
 }
 
 // Each of many would see all of what the others add: their masks would be larger than a prompt of a few tokens.

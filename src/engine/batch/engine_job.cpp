@@ -343,7 +343,10 @@ void EngineJob::choose_token() {
 void EngineJob::keep_state() {
     const Status status = guarded([&] { return session_->seq.cache->freeze(kForkRoom); });
     if (!status.ok()) { return end(RequestState::kFailed, copy_of(status)); }
-    let_go_of_shared_state();  // its entries have been copied
+    const RaggedCache & cache = *session_->seq.cache;
+    // Its entries have been copied; but on a device without memory for that they are the state's still, which nobody may take
+    // over.
+    if (!cache.any_in_buckets() || cache.shared_bytes() == 0) { let_go_of_shared_state(); }
     update_ledger(*session_);
     state_ = RequestState::kDone;
 }
