@@ -37,10 +37,16 @@ inline bool are_in_one_piece(const RaggedCache & cache, int seq, int layer, int 
     return pieces.is_one() || first >= pieces.n || (pieces.rows.empty() && first + n <= pieces.n);
 }
 
+inline constexpr int kRowsAtOnce = 16384;  // back ends bound the number of rows by that of their work groups
+
+// Operations of gathered_entries(), at most.
+inline size_t gathered_nodes(int n) {
+    return 2 * static_cast<size_t>(n / kRowsAtOnce + 1);
+}
+
 // Wherever they lie, f32 [d, n]. An operation for every kRowsAtOnce of them, and one that joins it to those before.
 inline ggml_tensor * gathered_entries(GraphBuild & build, const RaggedCache & cache, ggml_tensor * flat, int seq, int layer,
                                       int kv_head, int first, int n) {
-    constexpr int kRowsAtOnce = 16384;  // back ends bound the number of rows by that of their work groups
     ggml_tensor * all = nullptr;
     for (int i = 0; i < n; i += kRowsAtOnce) {
         const int m = std::min(kRowsAtOnce, n - i);

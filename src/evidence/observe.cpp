@@ -324,6 +324,8 @@ Status observe_in_graph(GraphRunner & runner, int layer, std::span<const Observe
         }
         in_blocks.push_back(blocks_of(task, layer));
         n_nodes += 8 + in_blocks.back().blocks.size() * static_cast<size_t>(64 + 2 * shape.n_group);
+        if (!task.cache->in_buckets(layer)) { continue; }
+        for (const Block & block : in_blocks.back().blocks) { n_nodes += gathered_nodes(block.n_visible); }
     }
     BucketObservation together(in_buckets, layer);
     if (in_buckets.empty() && std::ranges::all_of(in_blocks, [](const TaskBlocks & of) { return of.blocks.empty(); })) {
