@@ -81,6 +81,8 @@ private:
         }
     };
 
+    static constexpr int64_t kScratchRows = 64;
+
     BucketLanes(const LaneRows & rows, std::shared_ptr<LaneDevice> device);
     std::vector<int64_t> at_least(std::span<const int64_t> lengths) const;
     std::vector<int64_t> rooms_there() const;
