@@ -12,6 +12,7 @@
 #include "engine/pass/live_session.h"
 #include "engine/settle/memory.h"
 #include "engine/tiny_model.h"
+#include "engine/tiny_session.h"
 #include "pith/batch_engine.h"
 
 namespace pith::device_calls_test {
@@ -68,6 +69,28 @@ protected:
         }
         std::cout << "at " << kLayersOfAModel << " layers: " << both.at(kLayersOfAModel).text() << "\n";
         return both;
+    }
+    static constexpr int kVocab = 384;  // tiny_spec()'s
+    // Of prompts one behind the other, the device keeps what this machine keeps.
+    static void expect_kept_as_here(int n_layers, PrefillSchedule schedule, int chunk,
+                                    const std::vector<std::vector<int32_t>> & prompts) {
+        const auto there = load(n_layers);
+        ASSERT_TRUE(there.ok()) << there.status().message();
+        const auto here = Model::load(testing::scratch_file("device-calls.gguf"));
+        ASSERT_TRUE(here.ok()) << here.status().message();
+        for (const char * policy : {"snapkv:window=8+ada", "h2o", "expected+global", "full"}) {
+            SCOPED_TRACE(policy);
+            std::vector<testing::Lanes> kept;
+            for (const Model * model : {&*there, &*here}) {
+                SessionOptions options = testing::tiny_options(policy, std::string(policy) == "full" ? 0 : 40, schedule, chunk);
+                options.type_k = options.type_v = KvType::kF32;
+                auto session = model->session(options);
+                ASSERT_TRUE(session.ok());
+                for (const auto & prompt : prompts) { ASSERT_TRUE(session->prefill(prompt).ok()); }
+                kept.push_back(testing::lanes_of(*session));
+            }
+            EXPECT_EQ(kept[0], kept[1]);
+        }
     }
 };
 
@@ -364,7 +387,7 @@ TEST_F(DeviceCalls, ADeviceWithoutMemoryForHiddenStatesSendsThemBack) {
     ASSERT_TRUE(model.ok()) << model.status().message();
     const auto prompt = random_tokens(kTokens, model->info().n_vocab);
     std::vector<GgmlCalls> calls;
-    std::vector<std::vector<std::vector<int32_t>>> kept;
+    std::vector<testing::Lanes> kept;
     for (const int64_t free : {int64_t{-1}, int64_t{1} << 20U}) {
         testing::tell_free_memory(free);
         SessionOptions options;
@@ -379,11 +402,7 @@ TEST_F(DeviceCalls, ADeviceWithoutMemoryForHiddenStatesSendsThemBack) {
         testing::tell_free_memory(-1);
         ASSERT_TRUE(read.ok()) << read.message();
         calls.push_back(ggml_calls() - before);
-        auto & lanes = kept.emplace_back();
-        for (int lane = 0; lane < kManyLayers * session->n_kv_heads(); ++lane) {
-            const auto positions = session->lane_positions(lane / session->n_kv_heads(), lane % session->n_kv_heads());
-            lanes.emplace_back(positions.begin(), positions.end());
-        }
+        kept.push_back(testing::lanes_of(*session));
     }
     EXPECT_EQ(kept[0], kept[1]);
     const int64_t states = int64_t{kTokens} * model->info().n_embd * sizeof(float);
@@ -394,33 +413,7 @@ TEST_F(DeviceCalls, ADeviceWithoutMemoryForHiddenStatesSendsThemBack) {
 
 // What is kept does not depend on how long chunks are, nor on where hidden states lie.
 TEST_F(DeviceCalls, LongChunksKeepWhatShortOnesKeep) {
-    const auto there = load(kFewLayers);
-    ASSERT_TRUE(there.ok()) << there.status().message();
-    const auto here = Model::load(testing::scratch_file("device-calls.gguf"));
-    ASSERT_TRUE(here.ok()) << here.status().message();
-    const auto prompt = random_tokens(2500, here->info().n_vocab);
-    for (const char * policy : {"snapkv:window=8+ada", "h2o", "expected+global", "full"}) {
-        SCOPED_TRACE(policy);
-        std::vector<std::vector<std::vector<int32_t>>> kept;
-        for (const Model * model : {&*there, &*here}) {
-            SessionOptions options;
-            options.policy = policy;
-            if (std::string(policy) != "full") { options.budget = 40; }
-            options.type_k = options.type_v = KvType::kF32;
-            options.n_threads = 1;
-            options.prefill = PrefillSchedule::kOneShot;
-            auto session = model->session(options);
-            ASSERT_TRUE(session.ok() && session->prefill(prompt).ok());
-            auto & lanes = kept.emplace_back();
-            for (int l = 0; l < session->n_layers(); ++l) {
-                for (int h = 0; h < session->n_kv_heads(); ++h) {
-                    const auto positions = session->lane_positions(l, h);
-                    lanes.emplace_back(positions.begin(), positions.end());
-                }
-            }
-        }
-        EXPECT_EQ(kept[0], kept[1]);
-    }
+    expect_kept_as_here(kFewLayers, PrefillSchedule::kOneShot, kDefaultChunk, {random_tokens(2500, kVocab)});
 }
 
 // At whichever buffer it fails: that of hidden states is one of them.
@@ -460,32 +453,8 @@ TEST_F(DeviceCalls, APromptWhoseDeviceFailsLeavesNothing) {
 
 // Hidden states that stay there are those that would have come back.
 TEST_F(DeviceCalls, APromptInChunksKeepsWhatItKeepsHere) {
-    const auto there = load(kManyLayers);
-    ASSERT_TRUE(there.ok()) << there.status().message();
-    const auto here = Model::load(testing::scratch_file("device-calls.gguf"));
-    ASSERT_TRUE(here.ok()) << here.status().message();
-    const auto prompt = random_tokens(700, here->info().n_vocab);
-    for (const char * policy : {"snapkv:window=8+ada", "h2o", "expected+global", "full"}) {
-        SCOPED_TRACE(policy);
-        std::vector<std::vector<std::vector<int32_t>>> kept;
-        for (const Model * model : {&*there, &*here}) {
-            SessionOptions options;
-            options.policy = policy;
-            if (std::string(policy) != "full") { options.budget = 40; }
-            options.type_k = options.type_v = KvType::kF32;
-            options.n_threads = 1;
-            options.chunk = 200;
-            options.prefill = PrefillSchedule::kChunked;
-            auto session = model->session(options);
-            ASSERT_TRUE(session.ok() && session->prefill(prompt).ok() && session->prefill(random_tokens(90, 384, 3)).ok());
-            auto & lanes = kept.emplace_back();
-            for (int lane = 0; lane < kManyLayers * session->n_kv_heads(); ++lane) {
-                const auto positions = session->lane_positions(lane / session->n_kv_heads(), lane % session->n_kv_heads());
-                lanes.emplace_back(positions.begin(), positions.end());
-            }
-        }
-        EXPECT_EQ(kept[0], kept[1]);
-    }
+    expect_kept_as_here(kManyLayers, PrefillSchedule::kChunked, 200,
+                        {random_tokens(700, kVocab), random_tokens(90, kVocab, 3)});
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "engine/layer_probe.h"
 #include "engine/policy_probe.h"
 #include "engine/registry_policies.h"
+#include "engine/tiny_session.h"
 #include "every_case.h"
 #include "pith/engine.h"
 #include "policy/policy.h"
@@ -63,12 +64,7 @@ struct Outcome {
 };
 
 void read_outcome(Session & session, Outcome & out) {
-    for (int l = 0; l < session.n_layers(); ++l) {
-        for (int h = 0; h < session.n_kv_heads(); ++h) {
-            const auto positions = session.lane_positions(l, h);
-            out.lanes.emplace_back(positions.begin(), positions.end());
-        }
-    }
+    out.lanes = testing::lanes_of(session);
     for (int i = 0; i < kSaid; ++i) {
         out.logits.emplace_back(session.logits().begin(), session.logits().end());
         const auto token = session.decode();

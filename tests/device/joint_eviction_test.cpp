@@ -17,6 +17,7 @@
 #include "engine/evict/plan_there.h"
 #include "engine/pass/live_session.h"
 #include "engine/tiny_model.h"
+#include "engine/tiny_session.h"
 #include "evidence/observe.h"
 #include "pith/batch_engine.h"
 
@@ -302,12 +303,7 @@ TEST_F(JointEviction, APlanOfAnotherPolicyOrOtherPinsIsDropped) {
         const Status status = evict_all(live, /*is_last=*/false);
         EXPECT_TRUE(status.ok()) << status.message();
         live.seq.commit();
-        std::vector<std::vector<int32_t>> lanes;
-        for (int lane = 0; lane < session->n_layers() * session->n_kv_heads(); ++lane) {
-            const auto positions = session->lane_positions(lane / session->n_kv_heads(), lane % session->n_kv_heads());
-            lanes.emplace_back(positions.begin(), positions.end());
-        }
-        return lanes;
+        return testing::lanes_of(*session);
     };
     const auto plain = evicted(false, false, false);
     EXPECT_EQ(evicted(true, false, false), plain);

@@ -19,6 +19,7 @@
 #include "engine/pass/live_session.h"
 #include "engine/pass/token_pass.h"
 #include "engine/tiny_model.h"
+#include "engine/tiny_session.h"
 #include "pith/batch_engine.h"
 #include "policy/policy.h"
 
@@ -34,17 +35,14 @@ constexpr int kLayers = 4;
 constexpr int kTokens = 700;  // three chunks of 256
 
 struct Kept {
-    std::vector<std::vector<int32_t>> lanes;
+    testing::Lanes lanes;
     std::vector<float> logits;
     bool operator==(const Kept &) const = default;
 };
 
 Kept kept_by(const Session & session) {
     Kept kept;
-    for (int lane = 0; lane < session.n_layers() * session.n_kv_heads(); ++lane) {
-        const auto positions = session.lane_positions(lane / session.n_kv_heads(), lane % session.n_kv_heads());
-        kept.lanes.emplace_back(positions.begin(), positions.end());
-    }
+    kept.lanes = testing::lanes_of(session);
     const auto logits = session.logits();
     kept.logits.assign(logits.begin(), logits.end());
     return kept;

@@ -10,6 +10,7 @@
 
 #include "device/on_devices.h"
 #include "engine/tiny_model.h"
+#include "engine/tiny_session.h"
 #include "pith/log.h"
 
 namespace pith::unsupported_ops_test {
@@ -128,12 +129,7 @@ TEST(UnsupportedOps, WhatIsDoneBesideScoresWaitsForThemWhereADeviceRefusesAPart)
         EXPECT_TRUE(session.ok() && session->prefill(random_tokens(150, model.info().n_vocab)).ok());
         for (int i = 0; i < 9; ++i) { EXPECT_TRUE(session->decode().ok()); }
         EXPECT_GE(session->ledger().n_evictions, 3);
-        std::vector<std::vector<int32_t>> lanes;
-        for (int lane = 0; lane < session->n_layers() * session->n_kv_heads(); ++lane) {
-            const auto positions = session->lane_positions(lane / session->n_kv_heads(), lane % session->n_kv_heads());
-            lanes.emplace_back(positions.begin(), positions.end());
-        }
-        return lanes;
+        return testing::lanes_of(*session);
     };
     for (const char * policy : {"snapkv:window=8+ada", "h2o"}) {
         SCOPED_TRACE(policy);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,9 @@ inline Lanes lanes_below(const Session & session, int32_t end) {
         }
     }
     return all;
+}
+inline Lanes lanes_of(const Session & session) {
+    return lanes_below(session, std::numeric_limits<int32_t>::max());
 }
 
 }  // namespace pith::testing
