@@ -133,17 +133,17 @@ def kept_of_fitted(layers):
 def compress(model, vocabulary, presses, tokens):
     """What each press leaves. One pass serves all presses: each layer's hook gives every press a cache of its own to prune, with that
     layer's keys and values; what flows on to the next layer is the same. KVzip, which reads the context again, reads it for itself;
-    so does Attention Matching, which is no press of kvpress, behind one reading for all its forms."""
+    so does Attention Matching, which is no press of kvpress, behind that one pass."""
     ids = torch.tensor([tokens])
     layers = model.model.layers
-    caches, indices = [DynamicCache() for _ in presses], [[] for _ in presses]
+    caches, indices, whole = [DynamicCache() for _ in presses], [[] for _ in presses], DynamicCache()
     fitted = [i for i, press in enumerate(presses) if isinstance(press, AttentionMatching)]
     shared = [i for i, press in enumerate(presses) if i not in fitted and not hasattr(press, "_perform_kvzip_compression")]
 
     def prune(module, inputs, kwargs, output):
-        whole = kwargs["past_key_values"].layers[module.layer_idx]
+        layer = whole.layers[module.layer_idx]
         for i in shared:
-            caches[i].update(whole.keys, whole.values, module.layer_idx)
+            caches[i].update(layer.keys, layer.values, module.layer_idx)
             module.masked_key_indices = None
             if presses[i] is not None:
                 torch.manual_seed(module.layer_idx)  # of presses that draw: whichever others run beside
@@ -151,7 +151,7 @@ def compress(model, vocabulary, presses, tokens):
             indices[i].append(module.masked_key_indices)
             module.masked_key_indices = None
 
-    if shared:
+    if shared or fitted:
         hooks = []
         for layer in layers:
             layer.self_attn.rotary_emb = model.model.rotary_emb
@@ -159,7 +159,7 @@ def compress(model, vocabulary, presses, tokens):
         for i in shared:
             if presses[i] is not None:
                 presses[i].post_init_from_model(model)
-        model.model(input_ids=ids, past_key_values=DynamicCache())
+        model.model(input_ids=ids, past_key_values=whole)
         for hook in hooks:
             hook.remove()
     for i, press in enumerate(presses):
@@ -170,11 +170,8 @@ def compress(model, vocabulary, presses, tokens):
             for layer in layers:
                 layer.self_attn.masked_key_indices = None
     kept = [None if i in fitted else kept_of(cache, found) for i, (cache, found) in enumerate(zip(caches, indices))]
-    if fitted:
-        whole = DynamicCache()
-        model.model(input_ids=ids, past_key_values=whole)
-        for i in fitted:
-            kept[i] = kept_of_fitted(presses[i].compress(model, vocabulary, tokens, whole))
+    for i in fitted:
+        kept[i] = kept_of_fitted(presses[i].compress(model, vocabulary, tokens, whole))
     return kept
 
 

@@ -94,9 +94,9 @@ private:
     Share with_room_ahead(int64_t n);
     void settle_alone() noexcept;
     void compact_in_place(const Ragged<int32_t> & keep) noexcept;
-    // Calls visit(first cell, rows) for rows [first, first + n) of a lane, piece by piece.
-    template <class Visit>
-    void each_piece(int lane, int64_t first, int64_t n, const Visit & visit) const;
+    // Calls pass(tensor, host memory, offset, bytes) for rows [first, first + n) of a lane, piece by piece; v null: of K alone.
+    template <class Byte, class Pass>
+    void pass_rows(int lane, int64_t first, int64_t n, Byte * k, Byte * v, Pass pass) const noexcept;
     void see_pieces() noexcept;
     // Entries of a lane's start that it goes on to see where it shares it; 0: it cannot.
     static int64_t of_start(const Share & share, int lane);

@@ -26,46 +26,36 @@ void BucketLanes::on_device(const std::function<void()> & work) const noexcept {
     }
 }
 
-template <class Visit>
-void BucketLanes::each_piece(int lane, int64_t first, int64_t n, const Visit & visit) const {
-    for (int64_t done = 0; done < n;) {
-        const int64_t begin = cell(lane, first + done);
-        int64_t some = in_pieces_ ? 1 : n - done;
-        while (done + some < n && cell(lane, first + done + some) == begin + some) { ++some; }
-        visit(static_cast<size_t>(begin), static_cast<size_t>(some));
-        done += some;
-    }
+template <class Byte, class Pass>
+void BucketLanes::pass_rows(int lane, int64_t first, int64_t n, Byte * k, Byte * v, Pass pass) const noexcept {
+    if (n == 0) { return; }
+    const size_t of_k = rows().bytes_k();
+    const size_t of_v = rows().bytes_v();
+    on_device([&] {
+        for (int64_t done = 0; done < n;) {
+            const int64_t begin = cell(lane, first + done);
+            int64_t some = in_pieces_ ? 1 : n - done;
+            while (done + some < n && cell(lane, first + done + some) == begin + some) { ++some; }
+            const auto at = static_cast<size_t>(begin);
+            const auto count = static_cast<size_t>(some);
+            pass(k_, k, at * of_k, count * of_k);
+            k += count * of_k;
+            if (v != nullptr) {
+                pass(v_, v, at * of_v, count * of_v);
+                v += count * of_v;
+            }
+            done += some;
+        }
+    });
 }
 
 void BucketLanes::write(int lane, int64_t first, int64_t n, const uint8_t * k, const uint8_t * v) noexcept {
-    if (n == 0) { return; }
-    assert(first >= places_.starts[static_cast<size_t>(lane)]);  // make_whole() comes first
-    const size_t of_k = rows().bytes_k();
-    const size_t of_v = rows().bytes_v();
-    on_device([&] {
-        each_piece(lane, first, n, [&](size_t at, size_t count) {
-            ggml_backend_tensor_set(k_, k, at * of_k, count * of_k);
-            k += count * of_k;
-            if (v == nullptr) { return; }
-            ggml_backend_tensor_set(v_, v, at * of_v, count * of_v);
-            v += count * of_v;
-        });
-    });
+    assert(n == 0 || first >= places_.starts[static_cast<size_t>(lane)]);  // make_whole() comes first
+    pass_rows(lane, first, n, k, v, ggml_backend_tensor_set);
 }
 
 void BucketLanes::read(int lane, int64_t first, int64_t n, uint8_t * k, uint8_t * v) const noexcept {
-    if (n == 0) { return; }
-    const size_t of_k = rows().bytes_k();
-    const size_t of_v = rows().bytes_v();
-    on_device([&] {
-        each_piece(lane, first, n, [&](size_t at, size_t count) {
-            ggml_backend_tensor_get(k_, k, at * of_k, count * of_k);
-            k += count * of_k;
-            if (v == nullptr) { return; }
-            ggml_backend_tensor_get(v_, v, at * of_v, count * of_v);
-            v += count * of_v;
-        });
-    });
+    pass_rows(lane, first, n, k, v, ggml_backend_tensor_get);
 }
 
 // From the end that is not overwritten before it has been read.

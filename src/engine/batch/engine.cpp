@@ -102,7 +102,7 @@ Result<Engine> Model::engine(const EngineOptions & options) const {
 
 Result<int64_t> Engine::submit(Request request) {
     return guarded([&]() -> Result<int64_t> {
-        if (!impl_->in_step) { impl_->settle_moves(); }  // bytes are counted below
+        impl_->settle_moves();  // bytes are counted below
         auto job = std::make_unique<EngineJob>(impl_->next_id, std::move(request));
         const int64_t after = job->request().after;
         const EngineJob * base = after == 0 ? nullptr : impl_->asked(after);
@@ -214,7 +214,7 @@ std::span<const int32_t> Engine::answer(int64_t id) const {
 
 Result<Ledger> Engine::ledger(int64_t id) const {
     return guarded([&]() -> Result<Ledger> {
-        if (!impl_->in_step) { impl_->settle_moves(); }
+        impl_->settle_moves();
         const EngineJob * job = impl_->asked(id);
         if (job == nullptr) { return not_found(id); }
         if (job->running()) { update_ledger(*job->session()); }  // tokens of a prompt that is still being read
@@ -241,7 +241,7 @@ std::span<const int32_t> Engine::lane_positions(int64_t id, int layer, int kv_he
 }
 
 EngineLedger Engine::ledger() const {
-    if (!impl_->in_step) { impl_->settle_moves(); }
+    impl_->settle_moves();
     EngineLedger ledger = impl_->ledger;
     ledger.evidence_s = impl_->execution->forward.evidence_s();
     size_t of_model = 0;  // factors of W_O and the like: all its sequences share them

@@ -137,7 +137,7 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
 std::optional<int64_t> EngineJob::where_to_look(const RunPlan & plan) const {
     const bool in_sight = request_.n_question > 0 || !request_.questions.empty();
     if (!session_->options.cold || plan.budget == 0 || plan.one_shot || in_sight) { return std::nullopt; }
-    const int64_t most = std::max<int64_t>(0, std::ssize(request_.tokens) - kLookingTokens);
+    const int64_t most = std::max<int64_t>(0, std::ssize(request_.tokens) - kMostLookingTokens);
     const int64_t at = plan.grid > 0 ? most - most % plan.grid : chunk_end_before(plan, most);  // lanes hold the budget there
     return at > 0 ? std::optional(at) : std::nullopt;
 }
@@ -209,7 +209,7 @@ void EngineJob::look(int64_t step) {
     looks_ = false;
     const Status status = guarded([&]() -> Status {
         const std::span<const int32_t> tokens = request_.tokens;
-        const int64_t newest = std::min(kLookingTokens, session_->seq.plan->longest_period());
+        const int64_t newest = std::min(kMostLookingTokens, session_->seq.plan->longest_period());
         const auto n = static_cast<size_t>(request_.after != 0 ? std::ssize(tokens) : newest);
         PITH_RETURN_IF_ERROR(repair_for(*session_, tokens.last(n), request_.repair));
         return open_part();

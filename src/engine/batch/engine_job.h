@@ -151,8 +151,6 @@ private:
     static constexpr int64_t kForkRoom = 4096;  // cells behind lanes that others go on from: addresses alone
     // Tokens of an answer that are reserved at a time: few answers are as long as they may be.
     static constexpr int64_t kAnswerRoom = 256;
-    // Tokens at the end of a prompt of its own that are asked what they look for: so many are of a question (evict/repair.cpp).
-    static constexpr int64_t kLookingTokens = 64;
 
     // Of lanes that are kept, wherever they are.
     struct Extent {

@@ -71,7 +71,7 @@ void Engine::Impl::hold_moves() noexcept {
 }
 
 void Engine::Impl::settle_moves() {
-    if (held_moves.empty()) { return; }
+    if (in_step || held_moves.empty()) { return; }
     held_moves.clear();
     settle_bytes();
 }

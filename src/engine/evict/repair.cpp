@@ -17,9 +17,8 @@
 namespace pith {
 namespace {
 
-constexpr size_t kMostQueries = 64;  // of a long question the newest: where it ends it asks
-constexpr int32_t kSinks = 4;        // of each lane, which stay
-constexpr int32_t kRecent = 32;      // or, of a short one, a quarter
+constexpr int32_t kSinks = 4;    // of each lane, which stay
+constexpr int32_t kRecent = 32;  // or, of a short one, a quarter
 
 // What the question's queries pay, lane by lane of the governed layers.
 struct Scores {
@@ -47,7 +46,7 @@ Result<Scores> score_all(LiveSession & session, std::span<const int32_t> questio
     scores.paid.resize(static_cast<size_t>(seq.cache->n_lanes()));
     scores.mean_paid.resize(static_cast<size_t>(seq.n_tokens));
     const auto end_of_context = static_cast<int32_t>(seq.n_tokens);
-    const int n = static_cast<int>(std::min(question.size(), kMostQueries));
+    const int n = static_cast<int>(std::min(std::ssize(question), kMostLookingTokens));
     const EvidenceNeeds needs{.window = n, .window_max = true};
     const SecondReading reading(session, EvidenceState(session.layout.shape_of_model(), needs, session.output));
     PITH_RETURN_IF_ERROR(run_question(session, question));

@@ -18,6 +18,9 @@
 
 namespace pith {
 
+// Of a question that looks for what was evicted, tokens that are asked: the newest; where it ends it asks.
+inline constexpr int64_t kMostLookingTokens = 64;
+
 // Session::repair().
 Status repair_for(LiveSession & session, std::span<const int32_t> question, bool brings_back);
 
