@@ -193,11 +193,16 @@ Json CompletionShape::map_chunk(int index, const KvMap & map) const {
     return json;
 }
 
+namespace {
+
+// Where what is evicted is kept.
 void add_missed(const Ledger & ledger, Json & to) {
     if (ledger.kv_missed < 0) { return; }
     to["kv_missed"] = ledger.kv_missed;
     to["kv_returned_entries"] = ledger.returned_entries;
 }
+
+}  // namespace
 
 // A prompt that has several answers counts once, as OpenAI counts it. Answers to one prompt stand together.
 Json usage_of(const std::vector<AnswerEnd> & ends) {
@@ -231,6 +236,13 @@ Json usage_of(const std::vector<AnswerEnd> & ends) {
                   {"kv_full_bytes", full_bytes}};
     if (!ends.empty()) { add_missed(ends.front().costs.ledger, usage); }
     return usage;
+}
+
+void add_kv_usage(const AnswerEnd & end, Json & usage) {
+    const Json all = usage_of({end});
+    for (const auto & [key, value] : all.items()) {
+        if (key.starts_with("kv_")) { usage[key] = value; }
+    }
 }
 
 Json timings_of(const AnswerCosts & costs) {

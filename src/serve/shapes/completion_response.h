@@ -68,6 +68,6 @@ private:
 Json logprobs_of(const std::vector<TokenLogprob> & tokens, const Tokenizer & tokenizer);
 Json usage_of(const std::vector<AnswerEnd> & ends);
 Json timings_of(const AnswerCosts & costs);
-void add_missed(const Ledger & ledger, Json & to);  // kv_missed, kv_returned_entries, where what is evicted is kept
+void add_kv_usage(const AnswerEnd & end, Json & usage);  // usage_of()'s fields of the KV cache
 
 }  // namespace pith::serve

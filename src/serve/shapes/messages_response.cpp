@@ -41,16 +41,11 @@ void set_stop(const AnswerEnd & end, Json & json) {
 
 // Tokens as Anthropic counts them, and what the cache holds.
 Json messages_usage(const AnswerEnd & end) {
-    const Json all = usage_of({end});
     Json usage = {{"input_tokens", end.costs.n_prompt - end.costs.n_cached},
                   {"cache_creation_input_tokens", 0},
                   {"cache_read_input_tokens", end.costs.n_cached},
-                  {"output_tokens", end.costs.n_generated},
-                  {"kv_kept_entries", all["kv_kept_entries"]},
-                  {"kv_evicted_entries", all["kv_evicted_entries"]},
-                  {"kv_bytes", all["kv_bytes"]},
-                  {"kv_full_bytes", all["kv_full_bytes"]}};
-    add_missed(end.costs.ledger, usage);
+                  {"output_tokens", end.costs.n_generated}};
+    add_kv_usage(end, usage);
     return usage;
 }
 

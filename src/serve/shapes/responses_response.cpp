@@ -11,17 +11,12 @@ namespace {
 // Tokens as OpenAI counts them here, and what the cache holds.
 Json responses_usage(const AnswerEnd & end) {
     const AnswerCosts & costs = end.costs;
-    const Json all = usage_of({end});
     Json usage = {{"input_tokens", costs.n_prompt},
                   {"input_tokens_details", {{"cached_tokens", costs.n_cached}, {"cache_write_tokens", 0}}},
                   {"output_tokens", costs.n_generated},
                   {"output_tokens_details", {{"reasoning_tokens", costs.n_thought}}},
-                  {"total_tokens", costs.n_prompt + costs.n_generated},
-                  {"kv_kept_entries", all["kv_kept_entries"]},
-                  {"kv_evicted_entries", all["kv_evicted_entries"]},
-                  {"kv_bytes", all["kv_bytes"]},
-                  {"kv_full_bytes", all["kv_full_bytes"]}};
-    add_missed(costs.ledger, usage);
+                  {"total_tokens", costs.n_prompt + costs.n_generated}};
+    add_kv_usage(end, usage);
     return usage;
 }
 
