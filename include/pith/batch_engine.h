@@ -147,8 +147,9 @@ struct EngineLedger {
     size_t weight_bytes = 0;      // copies of weights, in the order that this processor reads best
     size_t activation_bytes = 0;  // graphs, what they compute in, hidden states
     size_t activation_peak_bytes = 0;
-    size_t evidence_bytes = 0;  // what attention left behind for the policies, of all sequences
-    size_t undo_bytes = 0;      // what open calls would go back to
+    size_t device_graph_bytes = 0;  // what graphs and hidden states hold of devices now
+    size_t evidence_bytes = 0;      // what attention left behind for the policies, of all sequences
+    size_t undo_bytes = 0;          // what open calls would go back to
     size_t undo_peak_bytes = 0;
     size_t sequence_bytes = 0;  // the rest of each sequence: tokens, positions of entries, logits
     // Of states in memory or in a folder: tokens of prompts that were looked for there, and those that were found; states that

@@ -44,16 +44,22 @@ HWY_INLINE auto FoldBlocks(V v) {
     return FoldBlocks(hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
 }
 
-// The sums of four vectors of 32-bit lanes, as one; each in the same order, whichever of the four it is.
+// In each block of four the sums over that block of four vectors of 32-bit lanes; each in the same order, whichever of the four
+// it is.
 template <class V>
-HWY_INLINE auto SumsOf4(V a, V b, V c, V e) {
+HWY_INLINE V BlockSumsOf4(V a, V b, V c, V e) {
     const hn::DFromV<V> d;
     const hn::RepartitionToWide<decltype(d)> d64;
-    const auto ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));  // a02 b02 a13 b13 per block
+    const auto ab = hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));  // a02 b02 a13 b13
     const auto ce = hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e));
     const auto low = hn::InterleaveLower(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
     const auto high = hn::InterleaveUpper(d64, hn::BitCast(d64, ab), hn::BitCast(d64, ce));
-    return FoldBlocks(hn::Add(hn::BitCast(d, low), hn::BitCast(d, high)));
+    return hn::Add(hn::BitCast(d, low), hn::BitCast(d, high));
+}
+// The sums of four vectors, as one of four lanes.
+template <class V>
+HWY_INLINE auto SumsOf4(V a, V b, V c, V e) {
+    return FoldBlocks(BlockSumsOf4(a, b, c, e));
 }
 
 // Calls visit with n, at most kMost, as a constant.

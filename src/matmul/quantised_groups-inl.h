@@ -177,78 +177,119 @@ HWY_INLINE void MultiplyTile(const GroupPanel & panel, const QuantisedGroups * r
 // its first to its last byte.
 inline constexpr size_t kGroupsAtOnce = 512;
 
-// A column's groups side by side, each where four more would be whole; columns not a power of two apart, which would be in one
-// another's places of the cache.
+// A column's groups side by side, those of a block in the order of kPlaceInBlock; columns not a power of two apart, which would
+// be in one another's places of the cache.
 template <size_t kRows>
 struct GroupSums {
     static constexpr size_t kStride = kGroupsAtOnce + 16;
     alignas(64) int32_t all[kRows][kColumnsAtOnce][kStride];
-    alignas(64) uint16_t d[kColumnsAtOnce][kStride];  // SettleScales
+    alignas(64) uint16_t d[kColumnsAtOnce][kStride];  // in their own order; SettleScales
     alignas(64) uint16_t m[kColumnsAtOnce][kStride];
 };
+// Of the k-th group: the first of each two, then the second of each two.
+inline constexpr size_t kPlaceInBlock[kBlockGroups] = {0, 4, 1, 5, 2, 6, 3, 7};
 
-using DHalfU8 = hn::FixedTag<uint8_t, 32>;
-using DHalfI = hn::FixedTag<int32_t, 8>;
+// Vectors of 32 bytes: half of a group, and half of its neighbour.
+using DPairU8 = hn::FixedTag<uint8_t, 32>;
+using DPairI8 = hn::FixedTag<int8_t, 32>;
+using DPairI16 = hn::FixedTag<int16_t, 16>;
+using DPairI = hn::FixedTag<int32_t, 8>;
 
-// The 32 weights of a group.
+// The weights of two groups: the first 16 of both, and the last 16 of both.
+struct PairWeights {
+    hn::Vec<DPairU8> first;
+    hn::Vec<DPairU8> last;
+};
 template <QuantType kType>
-HWY_INLINE hn::Vec<DHalfU8> GroupWeights(const uint8_t * group) {
-    const DHalfU8 d;
-    const uint8_t * quants = group + Block<kType>::kQuants;
+HWY_INLINE PairWeights WeightsOfPair(const uint8_t * one, const uint8_t * other) {
+    const DPairU8 d;
+    const hn::Full128<uint8_t> half;
+    const auto both = [&](size_t offset)
+                          HWY_ATTR { return hn::Combine(d, hn::LoadU(half, other + offset), hn::LoadU(half, one + offset)); };
+    constexpr size_t kQuants = Block<kType>::kQuants;
     if constexpr (kType == QuantType::kQ8_0) {
-        return hn::Xor(hn::LoadU(d, quants), hn::Set(d, 0x80));
+        const auto sign = hn::Set(d, 0x80);
+        return {hn::Xor(both(kQuants), sign), hn::Xor(both(kQuants + 16), sign)};
     } else {
-        const hn::Full128<uint8_t> half;
-        const hn::Full128<uint16_t> half16;
-        const auto bytes = hn::LoadU(half, quants);
-        const auto down = hn::BitCast(half, hn::ShiftRight<4>(hn::BitCast(half16, bytes)));
-        const auto numbers = hn::And(hn::Combine(d, down, bytes), hn::Set(d, 15));
+        const auto bytes = both(kQuants);
+        const hn::Repartition<uint16_t, DPairU8> d16;
+        const auto low_half = hn::Set(d, 15);
+        const auto first = hn::And(bytes, low_half);
+        const auto last = hn::And(hn::BitCast(d, hn::ShiftRight<4>(hn::BitCast(d16, bytes))), low_half);
         if constexpr (has_value_table(kType)) {
-            return LookUpValues<kType, Block<kType>::kOffset>(numbers);
+            constexpr int kOffset = Block<kType>::kOffset;
+            return {LookUpValues<kType, kOffset>(first), LookUpValues<kType, kOffset>(last)};
         } else {
-            return numbers;
+            return {first, last};
         }
     }
 }
 
-// The sum of the products of a group, in lanes of four.
+// Whether the sums of a group's products fit 16 bits until eight pairs of them are one.
 template <QuantType kType>
-HWY_INLINE hn::Vec<DHalfI> GroupProducts(hn::Vec<DHalfU8> w, const int8_t * quants) {
-    const DHalfI di;
-    const hn::FixedTag<int8_t, 32> d8;
-    const hn::FixedTag<int16_t, 16> d16;
-    const auto x = hn::LoadU(d8, quants);
+inline constexpr bool kSumsFit16 = !kHasByteDots && Block<kType>::kPairs >= 8;
+
+// The products of two groups, each in a half: lanes of 32 bits, of 16 where kSumsFit16.
+template <QuantType kType>
+HWY_INLINE auto ProductsOfPair(const PairWeights & w, const int8_t * quants) {
+    const DPairI di;
+    const DPairI16 d16;
+    const auto first = hn::LoadU(DPairI8(), quants);
+    const auto last = hn::LoadU(DPairI8(), quants + 32);
     if constexpr (kHasByteDots) {
-        return hn::SumOfMulQuadAccumulate(di, w, x, hn::Zero(di));
+        return hn::SumOfMulQuadAccumulate(di, w.last, last, hn::SumOfMulQuadAccumulate(di, w.first, first, hn::Zero(di)));
     } else {
-        return hn::WidenMulPairwiseAdd(di, ByteProducts<kHasSign<kType>>(d16, w, x), hn::Set(d16, int16_t{1}));
+        const auto of_first = ByteProducts<kHasSign<kType>>(d16, w.first, first);
+        const auto of_last = ByteProducts<kHasSign<kType>>(d16, w.last, last);
+        const auto one = hn::Set(d16, int16_t{1});
+        if constexpr (kSumsFit16<kType>) {
+            return hn::Add(of_first, of_last);
+        } else if constexpr (Block<kType>::kPairs >= 2) {
+            return hn::WidenMulPairwiseAdd(di, hn::Add(of_first, of_last), one);
+        } else {
+            return hn::Add(hn::WidenMulPairwiseAdd(di, of_first, one), hn::WidenMulPairwiseAdd(di, of_last, one));
+        }
     }
 }
 
-// n groups of a column, at most four, of which the first is the panel's group g; rows: the block that they are in. With n known
-// as four nothing is left to ask.
+// The sums over each half of four vectors, in each half as they come: eight groups in the order of kPlaceInBlock.
+HWY_INLINE hn::Vec<DPairI> SumsOfHalves(hn::Vec<DPairI> a, hn::Vec<DPairI> b, hn::Vec<DPairI> c, hn::Vec<DPairI> e) {
+    return BlockSumsOf4(a, b, c, e);
+}
+HWY_INLINE hn::Vec<DPairI> SumsOfHalves(hn::Vec<DPairI16> a, hn::Vec<DPairI16> b, hn::Vec<DPairI16> c, hn::Vec<DPairI16> e) {
+    const DPairI16 d;
+    const DPairI d32;
+    static constexpr uint8_t kNeighbours[16] = {0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15};
+    const auto ab = hn::BitCast(d32, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+    const auto ce = hn::BitCast(d32, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+    const auto low = hn::BitCast(d, hn::InterleaveLower(d32, ab, ce));
+    const auto high = hn::BitCast(d, hn::InterleaveUpper(d32, ab, ce));
+    const auto twice = hn::BitCast(DPairU8(), hn::Add(low, high));  // a b c e, and once more of the other lanes
+    const auto side_by_side = hn::TableLookupBytes(twice, hn::LoadDup128(DPairU8(), kNeighbours));
+    return hn::WidenMulPairwiseAdd(d32, hn::BitCast(d, side_by_side), hn::Set(d, int16_t{1}));
+}
+
+// n groups of a column, at most kBlockGroups, of which the first is the panel's group g; rows: their block. With n known
+// nothing is left to ask.
 template <QuantType kType, size_t kRows, class Count>
-HWY_INLINE void MultiplyFourGroups(const uint8_t * groups, const QuantisedGroups * rows, size_t in_block, Count n, size_t g,
-                                   size_t c, GroupSums<kRows> & to) {
+HWY_INLINE void MultiplyBlockGroups(const uint8_t * groups, const QuantisedGroups * rows, Count n, size_t g, size_t c,
+                                    GroupSums<kRows> & to) {
     using B = Block<kType>;
-    const hn::FixedTag<int32_t, 4> d4;
-    hn::Vec<DHalfU8> w[4];
+    const auto group = [&](size_t i) HWY_ATTR {  // behind the last: the last again
+        return groups + HWY_MIN(i, size_t{n} - 1) * B::kBytes;
+    };
     PITH_UNROLL
-    for (size_t i = 0; i < 4; ++i) {
-        const size_t at = HWY_MIN(i, size_t{n} - 1);  // behind the last: the last again
-        w[i] = GroupWeights<kType>(groups + at * B::kBytes);
-        CopyScale<kType>(groups + at * B::kBytes, &to.d[c][g + i]);
-        if constexpr (B::kMins) { hwy::CopyBytes<2>(groups + at * B::kBytes + 2, &to.m[c][g + i]); }
+    for (size_t i = 0; i < kBlockGroups; ++i) {
+        CopyScale<kType>(group(i), &to.d[c][g + i]);
+        if constexpr (B::kMins) { hwy::CopyBytes<2>(group(i) + 2, &to.m[c][g + i]); }
     }
+    PairWeights w[kBlockGroups / 2];
+    PITH_UNROLL
+    for (size_t i = 0; i < kBlockGroups / 2; ++i) { w[i] = WeightsOfPair<kType>(group(2 * i), group(2 * i + 1)); }
     PITH_UNROLL
     for (size_t r = 0; r < kRows; ++r) {
-        const int8_t * quants = rows[r].quants + in_block * kGroup;
-        hn::Vec<DHalfI> products[4];
-        PITH_UNROLL
-        for (size_t i = 0; i < 4; ++i) {
-            products[i] = GroupProducts<kType>(w[i], quants + HWY_MIN(i, size_t{n} - 1) * kGroup);
-        }
-        hn::Store(SumsOf4(products[0], products[1], products[2], products[3]), d4, to.all[r][c] + g);
+        const auto products = [&](size_t i) HWY_ATTR { return ProductsOfPair<kType>(w[i], rows[r].quants + i * 2 * kGroup); };
+        hn::Store(SumsOfHalves(products(0), products(1), products(2), products(3)), DPairI(), to.all[r][c] + g);
     }
 }
 
@@ -258,15 +299,14 @@ HWY_INLINE void MultiplyGroupColumn(const QuantisedProduct & p, const uint8_t * 
                                     GroupSums<kRows> & to) {
     const uint8_t * groups = column + first * Block<kType>::kBytes;
     const QuantisedGroups * rows = p.groups + first / kBlockGroups * p.block_stride;
-    for (size_t g = 0; g < n; g += 4) {
-        FetchFar(groups, 4 * Block<kType>::kBytes);
-        if (n - g >= 4) {
-            MultiplyFourGroups<kType, kRows>(groups, rows, g % kBlockGroups, std::integral_constant<size_t, 4>(), g, c, to);
+    for (size_t g = 0; g < n; g += kBlockGroups, rows += p.block_stride) {
+        FetchFar(groups, kBlockGroups * Block<kType>::kBytes);
+        if (n - g >= kBlockGroups) {
+            MultiplyBlockGroups<kType, kRows>(groups, rows, std::integral_constant<size_t, kBlockGroups>(), g, c, to);
         } else {
-            MultiplyFourGroups<kType, kRows>(groups, rows, g % kBlockGroups, n - g, g, c, to);
+            MultiplyBlockGroups<kType, kRows>(groups, rows, n - g, g, c, to);
         }
-        groups += 4 * Block<kType>::kBytes;
-        if (g % kBlockGroups != 0) { rows += p.block_stride; }
+        groups += kBlockGroups * Block<kType>::kBytes;
     }
     for (size_t g = 0; g < n; g += kN) { SettleScales<kType>(to.d[c] + g); }
 }
@@ -301,7 +341,7 @@ HWY_INLINE void AddGroups(const GroupSums<kRows> & whole, size_t g, Count n, con
         LoadWords(columns, 16, dots + 4);
         PITH_UNROLL
         for (size_t i = 0; i < size_t{n}; ++i) {
-            const VI dot = hn::Add(dots[i], hn::Set(di, -B::kOffset * rows[r].sums[i]));
+            const VI dot = hn::Add(dots[kPlaceInBlock[i]], hn::Set(di, -B::kOffset * rows[r].sums[i]));
             sums[r] = hn::MulAdd(hn::ConvertTo(df, dot), hn::Mul(d[i], hn::Set(df, rows[r].scales[i])), sums[r]);
             if constexpr (B::kMins) { sums[r] = hn::MulAdd(m[i], hn::Set(df, rows[r].scaled_sums[i]), sums[r]); }
         }

@@ -262,6 +262,14 @@ HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, BlockPanel
     }
 }
 
+// Where the k-th quad behind `step` is among a row's quants.
+HWY_INLINE size_t PlaceOfQuad(const QuantisedBlock &, size_t step, size_t k) {
+    return 4 * (step + k);
+}
+HWY_INLINE size_t PlaceOfQuad(const QuantisedGroups &, size_t step, size_t k) {  // of a group that begins at `step`
+    return place_in_groups(step / 8, 0) + place_in_groups(0, 4 * k);
+}
+
 // sums [kRows][kPanelVectors] += the rows' quads with kSteps steps of the panel from `step` on. kPairs: how many of them have
 // products whose pairs fit 16 bits together.
 template <size_t kSteps, size_t kPairs, bool kSigned, size_t kRows, class Row>
@@ -270,39 +278,42 @@ HWY_INLINE void AddSteps(const uint8_t (&quants)[kPanelSteps][kPanelColumns][4],
     const DI di;
     const DI16 di16;
     const hn::Repartition<int8_t, DI> di8;
-    const auto quad = [&](size_t r, size_t s) HWY_ATTR {
+    const auto quad = [&](size_t r, size_t first, size_t k) HWY_ATTR {  // the k-th behind the quad that lies at `first`
         int32_t four = 0;
-        hwy::CopyBytes<4>(rows[r].quants + 4 * s, &four);
+        hwy::CopyBytes<4>(rows[r].quants + first + PlaceOfQuad(rows[r], 0, k), &four);
         return hn::BitCast(di8, hn::Set(di, four));
     };
-    const auto weights = [&](size_t s, size_t v) HWY_ATTR {
-        return hn::BitCast(DU8(), hn::Load(di, reinterpret_cast<const int32_t *>(quants[s][v * kN])));
+    const auto weights = [&](size_t k, size_t v) HWY_ATTR {
+        return hn::BitCast(DU8(), hn::Load(di, reinterpret_cast<const int32_t *>(quants[step + k][v * kN])));
     };
     if constexpr (kHasByteDots) {
+        const size_t first = PlaceOfQuad(*rows, step, 0);
         PITH_UNROLL
-        for (size_t s = step; s < step + kSteps; ++s) {
+        for (size_t k = 0; k < kSteps; ++k) {
             hn::Vec<DU8> w[kPanelVectors];
             PITH_UNROLL
-            for (size_t v = 0; v < kPanelVectors; ++v) { w[v] = weights(s, v); }
+            for (size_t v = 0; v < kPanelVectors; ++v) { w[v] = weights(k, v); }
             PITH_UNROLL
             for (size_t r = 0; r < kRows; ++r) {
-                auto x = quad(r, s);
+                auto x = quad(r, first, k);
                 PITH_ONE_LOAD(x);
                 PITH_UNROLL
                 for (size_t v = 0; v < kPanelVectors; ++v) { sums[r][v] = hn::SumOfMulQuadAccumulate(di, w[v], x, sums[r][v]); }
             }
         }
     } else {
-        for (size_t s = step; s < step + kSteps; s += kPairs) {
+        PITH_UNROLL
+        for (size_t k = 0; k < kSteps; k += kPairs) {
+            const size_t first = PlaceOfQuad(*rows, step, k);
             hn::Vec<DI16> pairs[kRows][kPanelVectors];
             PITH_UNROLL
             for (size_t p = 0; p < kPairs; ++p) {
                 PITH_UNROLL
                 for (size_t v = 0; v < kPanelVectors; ++v) {
-                    const auto w = weights(s + p, v);
+                    const auto w = weights(k + p, v);
                     PITH_UNROLL
                     for (size_t r = 0; r < kRows; ++r) {
-                        const auto product = ByteProducts<kSigned>(di16, w, quad(r, s + p));
+                        const auto product = ByteProducts<kSigned>(di16, w, quad(r, first, p));
                         pairs[r][v] = p == 0 ? product : hn::Add(pairs[r][v], product);
                     }
                 }

@@ -53,9 +53,11 @@ HWY_INLINE void QuantiseBlock(const float * x, QuantisedBlock & to) {
 }
 
 HWY_INLINE void QuantiseGroup(const float * x, size_t g, QuantisedGroups & to) {
-    int8_t * quants = to.quants + g * kGroup;
+    int8_t quants[kGroup];
     to.scales[g] = Quantise<kGroup>(x, quants);
     to.sums[g] = SumOf<kGroup>(quants);
+    hwy::CopyBytes<16>(quants, to.quants + place_in_groups(g, 0));
+    hwy::CopyBytes<16>(quants + 16, to.quants + place_in_groups(g, 16));
     to.scaled_sums[g] = to.scales[g] * static_cast<float>(to.sums[g]);
 }
 

@@ -22,8 +22,9 @@ struct QuantisedBlock {
 };
 static_assert(sizeof(QuantisedBlock) == 384);
 
-// The same for weights whose groups of 32 have a scale each: so have the rows. Where a row ends inside a block its last groups
-// are not there.
+// The same for weights whose groups of 32 have a scale each: so have the rows. Two neighbouring groups lie half by half, the
+// first 16 of both before the last 16 of both: in the order in which their weights come out of 16 bytes each. Where a row ends
+// inside a block its last groups are not there.
 struct QuantisedGroups {
     int8_t quants[kQuantBlock];
     float scales[8];
@@ -32,6 +33,11 @@ struct QuantisedGroups {
     uint8_t unused[32];
 };
 static_assert(sizeof(QuantisedGroups) == sizeof(QuantisedBlock));
+
+// Where the k-th element of group g is among a block's quants; k + 1 is the next one, unless it is the 16th.
+constexpr size_t place_in_groups(size_t g, size_t k) {
+    return g / 2 * 64 + k / 16 * 32 + g % 2 * 16 + k % 16;
+}
 
 // Rows are made up to a whole tile of the matrix unit; what is in those behind the last counts for nothing.
 inline constexpr size_t kQuantisedRowTile = 16;

@@ -112,6 +112,8 @@ std::string prometheus_text(const Metrics & m, const MetricsNow & now) {
     page.line("pith_kv_bytes{state=\"reserved\"}", bytes(engine.kv_reserved_bytes));
     page.line("pith_kv_bytes{state=\"idle\"}", bytes(engine.kv_idle_bytes));
     page.gauge("pith_kv_peak_bytes", bytes(engine.kv_peak_bytes), "The most that was ever held");
+    page.gauge("pith_device_graph_bytes", bytes(engine.device_graph_bytes),
+               "What graphs and hidden states hold of devices; 0 without one");
     page.gauge("pith_kv_budget_bytes", bytes(engine.ceiling_bytes), "Ceiling of all KV memory; 0: none");
     page.head("pith_evicted_entries_total", "counter", "Entries evicted, over all heads, of answers that have ended");
     for (const auto & [policy, n] : m.evicted) {

@@ -218,6 +218,35 @@ TEST(BatchOnDevices, PromptsThatBeginWithWhatAnotherHasReadSayWhatTheySayWithout
     for (size_t i = 1; i < shared.size(); ++i) { EXPECT_EQ(shared[i], apart[i]) << i; }
 }
 
+TEST(BatchOnDevices, OfAPromptThatIsKeptNothingStaysToComputeIn) {
+    if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+    const std::string path = testing::scratch_file("batch-on-devices.gguf");
+    ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
+    const auto model = testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    auto engine = model->engine(testing::exact_engine_options());
+    ASSERT_TRUE(engine.ok()) << engine.status().message();
+    constexpr int kChunk = 64;
+    for (unsigned i = 0; i < 2; ++i) {
+        Request request;
+        request.tokens = random_tokens(200, 384, i);
+        request.options.chunk = kChunk;
+        request.keep = true;
+        request.max_tokens = 0;
+        ASSERT_TRUE(engine->submit(request).ok());
+    }
+    EXPECT_EQ(engine->ledger().device_graph_bytes, 0U);
+    size_t most = 0;
+    for (bool more = true; more;) {
+        const auto stepped = engine->step();
+        ASSERT_TRUE(stepped.ok()) << stepped.status().message();
+        more = *stepped;
+        most = std::max(most, engine->ledger().device_graph_bytes);
+    }
+    EXPECT_GE(most, sizeof(float) * kChunk * static_cast<size_t>(model->info().n_embd)) << "hidden states of a chunk";
+    EXPECT_EQ(engine->ledger().device_graph_bytes, 0U);
+}
+
 TEST(BatchOnDevices, ACancelledPassOverUnlikePoliciesIsTakenBackWhole) {
     if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
     const std::string path = testing::scratch_file("batch-on-devices.gguf");

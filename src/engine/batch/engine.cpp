@@ -255,13 +255,19 @@ EngineLedger Engine::ledger() const {
         ledger.evidence_bytes += job->evidence_bytes();
         ledger.undo_bytes += job->undo_bytes();
         ledger.sequence_bytes += job->other_bytes();
-        if (job->session() != nullptr) { of_model = job->session()->output->size_bytes(); }
+        if (job->session() == nullptr) { continue; }
+        of_model = job->session()->output->size_bytes();
+        ledger.device_graph_bytes += job->session()->pass.states_there().size_bytes();
     }
     ledger.kv_state_bytes += impl_->store ? impl_->store->shared().state_bytes() : 0;
     ledger.kv_idle_bytes = impl_->store ? impl_->store->shared().bytes_idle() : 0;
     ledger.n_cache_kept = impl_->store ? impl_->store->n_kept() : 0;
     ledger.weight_bytes = file_of(impl_->model).resident_copies_bytes();
     ledger.activation_bytes = impl_->activation_bytes();
+    ledger.device_graph_bytes += impl_->pass.states_there().size_bytes();
+    for (size_t device = 0; device < impl_->execution->devices.size(); ++device) {
+        ledger.device_graph_bytes += impl_->execution->forward.device_bytes(device);
+    }
     ledger.evidence_bytes += of_model;
     return ledger;
 }

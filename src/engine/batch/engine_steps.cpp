@@ -270,6 +270,12 @@ bool Engine::Impl::step() {
         changed = changed || candidates[i]->state() != were[i].state;
         ledger.n_prompt += candidates[i]->n_read() - were[i].n_read;
     }
+    // A pass's rows on devices are as many as the longest piece of a prompt had tokens.
+    const auto reads = [](RequestState state) { return state == RequestState::kReading; };
+    if (std::ranges::any_of(were, reads, &Was::state) &&
+        std::ranges::none_of(jobs, [&](const auto & one) { return reads(one.second->state()); })) {
+        pass.states_there().release();
+    }
     settle_bytes();
     ledger.activation_peak_bytes = std::max(ledger.activation_peak_bytes, activation_bytes());
     const double step_s = all.seconds();

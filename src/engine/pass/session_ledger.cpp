@@ -32,9 +32,9 @@ void see_evidence_peak(LiveSession & session) {
 
 void release_graphs(LiveSession & session) {
     const Sequence & seq = session.seq;
+    session.pass.states_there().release();  // as many rows as the longest chunk had tokens
     if (seq.cache && !session.forward->can_run_tokens(*seq.cache, seq.evidence)) { return; }
     session.forward->release_devices();
-    session.pass.states_there().release();
 }
 
 void tell_budget(LiveSession & session) noexcept {

@@ -6,8 +6,8 @@
 namespace pith {
 
 void update_ledger(LiveSession & session);
-// Gives back what a prompt's graphs hold of devices, unless tokens go layer by layer, too: their graphs grow with every token,
-// and what a prompt has left them is large enough.
+// Gives back what a prompt holds of devices: its hidden states, and its graphs, unless tokens go layer by layer, too, whose
+// graphs grow with every token, and what a prompt has left them is large enough.
 void release_graphs(LiveSession & session);
 // How much may stay, as its plan has it now.
 void tell_budget(LiveSession & session) noexcept;

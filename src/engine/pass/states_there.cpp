@@ -71,4 +71,10 @@ size_t StatesThere::size_bytes(size_t device) const {
     return device < there_.size() && there_[device] != nullptr ? there_[device]->size_bytes() : 0;
 }
 
+size_t StatesThere::size_bytes() const {
+    size_t n = 0;
+    for (size_t device = 0; device < there_.size(); ++device) { n += size_bytes(device); }
+    return n;
+}
+
 }  // namespace pith

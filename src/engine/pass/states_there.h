@@ -35,6 +35,7 @@ public:
 
     void release() noexcept;
     size_t size_bytes(size_t device) const;
+    size_t size_bytes() const;  // on all of them
 
 private:
     Status hold(const LiveSession & session, size_t device, int64_t n);
