@@ -195,6 +195,12 @@ using DPairI8 = hn::FixedTag<int8_t, 32>;
 using DPairI16 = hn::FixedTag<int16_t, 16>;
 using DPairI = hn::FixedTag<int32_t, 8>;
 
+// 16 bytes of each.
+HWY_INLINE hn::Vec<DPairU8> SideBySide(const uint8_t * one, const uint8_t * other) {
+    const hn::Full128<uint8_t> half;
+    return hn::Combine(DPairU8(), hn::LoadU(half, other), hn::LoadU(half, one));
+}
+
 // The weights of two groups: the first 16 of both, and the last 16 of both.
 struct PairWeights {
     hn::Vec<DPairU8> first;
@@ -203,15 +209,12 @@ struct PairWeights {
 template <QuantType kType>
 HWY_INLINE PairWeights WeightsOfPair(const uint8_t * one, const uint8_t * other) {
     const DPairU8 d;
-    const hn::Full128<uint8_t> half;
-    const auto both = [&](size_t offset)
-                          HWY_ATTR { return hn::Combine(d, hn::LoadU(half, other + offset), hn::LoadU(half, one + offset)); };
     constexpr size_t kQuants = Block<kType>::kQuants;
+    const auto bytes = SideBySide(one + kQuants, other + kQuants);
     if constexpr (kType == QuantType::kQ8_0) {
         const auto sign = hn::Set(d, 0x80);
-        return {hn::Xor(both(kQuants), sign), hn::Xor(both(kQuants + 16), sign)};
+        return {hn::Xor(bytes, sign), hn::Xor(SideBySide(one + kQuants + 16, other + kQuants + 16), sign)};
     } else {
-        const auto bytes = both(kQuants);
         const hn::Repartition<uint16_t, DPairU8> d16;
         const auto low_half = hn::Set(d, 15);
         const auto first = hn::And(bytes, low_half);
@@ -225,7 +228,7 @@ HWY_INLINE PairWeights WeightsOfPair(const uint8_t * one, const uint8_t * other)
     }
 }
 
-// Whether the sums of a group's products fit 16 bits until eight pairs of them are one.
+// Whether eight pairs of products, added up, fit 16 bits.
 template <QuantType kType>
 inline constexpr bool kSumsFit16 = !kHasByteDots && Block<kType>::kPairs >= 8;
 

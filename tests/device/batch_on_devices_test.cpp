@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -104,16 +105,26 @@ std::vector<Said> say_at_once(const Model & model, const std::vector<size_t> & s
     return said;
 }
 
-TEST(BatchOnDevices, SequencesWhoseLanesLieTogetherSayWhatEachSaysAlone) {
-    if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
-    const std::string path = testing::scratch_file("batch-on-devices.gguf");
-    ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
-    const auto model = testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
-    ASSERT_TRUE(model.ok()) << model.status().message();
-    const std::vector<Said> together = say_at_once(*model, {0, 1, 2, 3, 4});
+// A model whose layers and lanes lie on a server.
+class BatchOnDevices : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
+        ASSERT_TRUE(write_random_model(testing::tiny_spec(), path_).ok());
+        auto model = testing::load(path_, {.name = "one_with_lanes", .kv_offload = true});
+        ASSERT_TRUE(model.ok()) << model.status().message();
+        model_ = *std::move(model);
+    }
+
+    std::string path_ = testing::scratch_file("batch-on-devices.gguf");
+    std::optional<Model> model_;
+};
+
+TEST_F(BatchOnDevices, SequencesWhoseLanesLieTogetherSayWhatEachSaysAlone) {
+    const std::vector<Said> together = say_at_once(*model_, {0, 1, 2, 3, 4});
     for (size_t i = 0; i < together.size(); ++i) {
         SCOPED_TRACE(i);
-        const Said alone = say_at_once(*model, {i}).front();
+        const Said alone = say_at_once(*model_, {i}).front();
         EXPECT_EQ(together[i].tokens, alone.tokens);
         EXPECT_EQ(together[i].lanes, alone.lanes);
         EXPECT_GT(together[i].tokens.size(), 30U);
@@ -151,19 +162,14 @@ std::vector<Said> go_on(const Model & model, const std::vector<size_t> & some) {
     return said;
 }
 
-TEST(BatchOnDevices, SequencesThatShareAPromptSayWhatEachSaysAlone) {
-    if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
-    const std::string path = testing::scratch_file("batch-on-devices.gguf");
-    ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
-    const auto there = testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
-    ASSERT_TRUE(there.ok()) << there.status().message();
-    const auto here = Model::load(path);
+TEST_F(BatchOnDevices, SequencesThatShareAPromptSayWhatEachSaysAlone) {
+    const auto here = Model::load(path_);
     ASSERT_TRUE(here.ok()) << here.status().message();
-    const std::vector<Said> together = go_on(*there, {0, 1, 2, 3, 4, 5, 6});
+    const std::vector<Said> together = go_on(*model_, {0, 1, 2, 3, 4, 5, 6});
     EXPECT_EQ(together, go_on(*here, {0, 1, 2, 3, 4, 5, 6})) << "where they share pages";
     for (size_t i = 0; i < together.size(); ++i) {
         SCOPED_TRACE(i);
-        EXPECT_EQ(together[i], go_on(*there, {i}).front());
+        EXPECT_EQ(together[i], go_on(*model_, {i}).front());
         EXPECT_GT(together[i].tokens.size(), 30U);
     }
 }
@@ -207,24 +213,14 @@ std::vector<Said> begin_alike(const Model & model, bool with_states) {
     return said;
 }
 
-TEST(BatchOnDevices, PromptsThatBeginWithWhatAnotherHasReadSayWhatTheySayWithoutIt) {
-    if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
-    const std::string path = testing::scratch_file("batch-on-devices.gguf");
-    ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
-    const auto model = testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
-    ASSERT_TRUE(model.ok()) << model.status().message();
-    const std::vector<Said> shared = begin_alike(*model, true);
-    const std::vector<Said> apart = begin_alike(*model, false);
+TEST_F(BatchOnDevices, PromptsThatBeginWithWhatAnotherHasReadSayWhatTheySayWithoutIt) {
+    const std::vector<Said> shared = begin_alike(*model_, true);
+    const std::vector<Said> apart = begin_alike(*model_, false);
     for (size_t i = 1; i < shared.size(); ++i) { EXPECT_EQ(shared[i], apart[i]) << i; }
 }
 
-TEST(BatchOnDevices, OfAPromptThatIsKeptNothingStaysToComputeIn) {
-    if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
-    const std::string path = testing::scratch_file("batch-on-devices.gguf");
-    ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
-    const auto model = testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
-    ASSERT_TRUE(model.ok()) << model.status().message();
-    auto engine = model->engine(testing::exact_engine_options());
+TEST_F(BatchOnDevices, OfAPromptThatIsKeptNothingStaysToComputeIn) {
+    auto engine = model_->engine(testing::exact_engine_options());
     ASSERT_TRUE(engine.ok()) << engine.status().message();
     constexpr int kChunk = 64;
     for (unsigned i = 0; i < 2; ++i) {
@@ -243,17 +239,12 @@ TEST(BatchOnDevices, OfAPromptThatIsKeptNothingStaysToComputeIn) {
         more = *stepped;
         most = std::max(most, engine->ledger().device_graph_bytes);
     }
-    EXPECT_GE(most, sizeof(float) * kChunk * static_cast<size_t>(model->info().n_embd)) << "hidden states of a chunk";
+    EXPECT_GE(most, sizeof(float) * kChunk * static_cast<size_t>(model_->info().n_embd)) << "hidden states of a chunk";
     EXPECT_EQ(engine->ledger().device_graph_bytes, 0U);
 }
 
-TEST(BatchOnDevices, ACancelledPassOverUnlikePoliciesIsTakenBackWhole) {
-    if (const std::string why = testing::nothing_to_test(); !why.empty()) { GTEST_SKIP() << why; }
-    const std::string path = testing::scratch_file("batch-on-devices.gguf");
-    ASSERT_TRUE(write_random_model(testing::tiny_spec(), path).ok());
-    const auto model = testing::load(path, {.name = "one_with_lanes", .kv_offload = true});
-    ASSERT_TRUE(model.ok()) << model.status().message();
-    EXPECT_TRUE(say(*model, true) == say(*model, false));
+TEST_F(BatchOnDevices, ACancelledPassOverUnlikePoliciesIsTakenBackWhole) {
+    EXPECT_TRUE(say(*model_, true) == say(*model_, false));
 }
 
 }  // namespace
