@@ -58,8 +58,9 @@ struct EngineOptions {
     // Together they take at most cache_bytes; the least recently used goes first.
     std::string cache_dir;
     uint64_t cache_bytes = kDefaultCacheBytes;
-    // The most bytes of such states that stay in memory when no request uses them, with a folder or without one. They count
-    // towards the ceiling, but are dropped, least recently used first, before any request has to wait. 0: none stay.
+    // The most bytes of such states, evidence and positions included, that stay in memory when no request uses them, with a
+    // folder or without one. They count towards the ceiling, but are dropped, least recently used first, before any request
+    // has to wait. 0: none stay.
     uint64_t cache_memory_bytes = 0;
 };
 
@@ -139,19 +140,21 @@ struct EngineLedger {
     size_t kv_reserved_bytes = 0;   // what the running ones need for their next tokens, the states that they share once
     size_t kv_allocated_bytes = 0;  // held now: pages, and states of recurrent layers, each counted once
     size_t kv_kept_bytes = 0;       // of these: of requests that are done and were submitted with `keep`
-    size_t kv_idle_bytes = 0;       // of stored states in memory that no request uses now; not part of kv_reserved_bytes
-    size_t kv_state_bytes = 0;      // and of recurrent layers, whoever holds them
-    size_t kv_peak_bytes = 0;       // the most that was ever held
+    // Of stored states in memory that no request uses now; not part of kv_reserved_bytes. They make room for who comes, and
+    // count for that with what lies beside their K/V.
+    size_t kv_idle_bytes = 0;
+    size_t kv_state_bytes = 0;  // and of recurrent layers, whoever holds them
+    size_t kv_peak_bytes = 0;   // the most that was ever held
     // Beside K/V, what the process's own memory holds now. The K/V of requests that are kept lies in memory files, which
     // systems count apart; so does what is read where a file of weights is mapped.
     size_t weight_bytes = 0;      // copies of weights, in the order that this processor reads best
     size_t activation_bytes = 0;  // graphs, what they compute in, hidden states
     size_t activation_peak_bytes = 0;
     size_t device_graph_bytes = 0;  // what graphs and hidden states hold of devices now
-    size_t evidence_bytes = 0;      // what attention left behind for the policies, of all sequences
+    size_t evidence_bytes = 0;      // what attention left behind for the policies, of all sequences and states
     size_t undo_bytes = 0;          // what open calls would go back to
     size_t undo_peak_bytes = 0;
-    size_t sequence_bytes = 0;  // the rest of each sequence: tokens, positions of entries, logits
+    size_t sequence_bytes = 0;  // the rest of each sequence and state: tokens, positions of entries, logits
     // Of states in memory or in a folder: tokens of prompts that were looked for there, and those that were found; states that
     // were put into the folder.
     int64_t n_cache_sought = 0;

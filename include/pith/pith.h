@@ -410,8 +410,8 @@ struct pith_engine_options {
     const char * cache_dir; /* NULL: none. A folder of states: a prompt that begins as one that was read before, by this process
                              * or another, goes on from there (docs/caches.md); */
     uint64_t cache_bytes;   /* 8 GiB: what all of them may take; the one that nobody used for longest goes first */
-    uint64_t cache_memory_bytes; /* 0; what such states may take in memory, with a folder or without, when nobody goes on from
-                                  * them; inside the ceiling. 0: none stays there */
+    uint64_t cache_memory_bytes; /* 0; what such states may take in memory, evidence and positions included, with a folder or
+                                  * without, when nobody goes on from them; inside the ceiling. 0: none stays there */
     bool rotate_kv;              /* true; as pith_session_options has it */
 };
 PITH_API void pith_engine_options_init(struct pith_engine_options * options, size_t size); /* size: sizeof *options */

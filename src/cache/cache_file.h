@@ -21,7 +21,7 @@
 
 namespace pith {
 
-inline constexpr uint32_t kCacheFileVersion = 6;
+inline constexpr uint32_t kCacheFileVersion = 7;
 
 struct CacheSection {
     static constexpr size_t kMostName = 15;

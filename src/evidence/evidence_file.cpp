@@ -128,14 +128,14 @@ Status EvidenceState::read_layer(ByteReader & from, int index, std::span<const i
         return no_evidence(index, "queries of a block that are not the newest, or too many");
     }
 
-    QueryMoments & moments = layer.moments;
+    KeptMoments & moments = layer.moments;
     moments.n = from.number<int64_t>();
     moments.only_sinks = from.flag();
     moments.mean = from.array<float>();
     moments.squares = from.array<float>();
     const size_t n_mean = moments.n > 0 ? query_size() : 0;
-    const auto head_dim = static_cast<size_t>(shape_.head_dim);
-    if (moments.n < 0 || moments.n > n_seen || moments.mean.size() != n_mean || moments.squares.size() != n_mean * head_dim) {
+    const size_t n_squares = moments.n > 0 ? n_heads * KeptMoments::n_squares(static_cast<size_t>(shape_.head_dim)) : 0;
+    if (moments.n < 0 || moments.n > n_seen || moments.mean.size() != n_mean || moments.squares.size() != n_squares) {
         return no_evidence(index, "moments of another size");
     }
     const size_t n_norms = from.count(sizeof(uint64_t));

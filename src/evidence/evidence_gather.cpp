@@ -315,7 +315,7 @@ Status EvidenceState::gather_profile(const From & from, const EvidenceNeeds & ne
 Status EvidenceState::gather_expected(const From & from, const EvidenceNeeds & needs, LayerEvidence & evidence) const {
     if (needs.expected_future == 0) { return {}; }
     if (!wants_moments_ || output_ == nullptr) { return not_made_for("expected attention"); }
-    const QueryMoments & moments = layers_[static_cast<size_t>(from.layer)].moments;
+    const KeptMoments & moments = layers_[static_cast<size_t>(from.layer)].moments;
     if (moments.n == 0) { return {ErrorCode::kMissingEvidence, "no query has been seen yet"}; }
     const ModelFile & model = output_->factors.model();
     const Hparams & hp = model.hparams();

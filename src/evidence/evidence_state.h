@@ -108,7 +108,9 @@ public:
     Result<EvidenceState> with_queries(const TurnQueries & turn) const;
 
     // Adds what build_query_moments() read of a run of queries.
-    void add_moments(int layer, const QueryMoments & moments) { merge(moments, layers_[static_cast<size_t>(layer)].moments); }
+    void add_moments(int layer, const QueryMoments & moments) {
+        merge(moments, shape_.head_dim, layers_[static_cast<size_t>(layer)].moments);
+    }
 
     // All that `needs` asks for, of the lanes as they stand; REQUIRES: covers(needs).
     // LayerEvidence::values refers to the runner and the cache.
@@ -148,7 +150,7 @@ public:
         std::vector<SharedRow> reread;       // [H][entries of the lane that were read again: all but its newest]
         KeptQueries block;                   // of the block that is not full
         std::vector<SharedRow> block_sums;   // [H][entries of the lane before that block]
-        QueryMoments moments;
+        KeptMoments moments;
         // [H][as many entries of the lane as were asked about]
         mutable CopyOnWrite<std::vector<std::vector<float>>> output_l1;
     };

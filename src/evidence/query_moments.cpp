@@ -41,11 +41,11 @@ void build_query_moments(GraphBuild & build, ggml_tensor * q, int32_t first_posi
     }
     out.n = n;
     out.mean.resize(static_cast<size_t>(n_heads * d));
-    out.squares.assign(static_cast<size_t>(n_heads * d * d), 0.0F);
     if (n == 1) {
         build.output(ggml_cont(ctx, q), out.mean.data());
         return;
     }
+    out.squares.assign(static_cast<size_t>(n_heads * d * d), 0.0F);
     if (build.custom_operations()) {
         ggml_tensor * args[] = {q};
         ggml_tensor * moments = ggml_custom_4d(ctx, GGML_TYPE_F32, moment_scratch_floats(static_cast<int>(d)), n_heads, 1, 1,
@@ -61,25 +61,34 @@ void build_query_moments(GraphBuild & build, ggml_tensor * q, int32_t first_posi
     build.output(ggml_mul_mat(ctx, centred, centred), out.squares.data());  // [d, d, H]
 }
 
-void merge(const QueryMoments & from, QueryMoments & to) {
+void merge(const QueryMoments & from, int head_dim, KeptMoments & to) {
     if (from.n == 0 || (from.only_sinks && to.n > 0 && !to.only_sinks)) { return; }
+    const auto d = static_cast<size_t>(head_dim);
+    const size_t n_heads = from.mean.size() / d;
+    const size_t n_kept = KeptMoments::n_squares(d);
     if (to.n == 0 || (to.only_sinks && !from.only_sinks)) {
-        to = from;
-        return;
+        to.mean = from.mean;
+        to.squares.assign(n_heads * n_kept, 0.0F);
+        to.n = 0;
+        to.only_sinks = from.only_sinks;
     }
-    const size_t d = from.squares.size() / from.mean.size();
     const auto n_from = static_cast<float>(from.n);
     const auto n_to = static_cast<float>(to.n);
     const float share = n_from / (n_from + n_to);
     const float weight = n_to * share;
-    for (size_t head = 0; head < from.mean.size() / d; ++head) {
+    for (size_t head = 0; head < n_heads; ++head) {
         const float * of_new = from.mean.data() + head * d;
         float * mean = to.mean.data() + head * d;
+        float * row = to.squares.data() + head * n_kept;
         for (size_t r = 0; r < d; ++r) {
-            float * row = to.squares.data() + (head * d + r) * d;
-            const float * add = from.squares.data() + (head * d + r) * d;
             const float scaled = weight * (of_new[r] - mean[r]);
-            for (size_t c = 0; c < d; ++c) { row[c] += add[c] + scaled * (of_new[c] - mean[c]); }
+            if (from.squares.empty()) {
+                for (size_t c = 0; c <= r; ++c) { row[c] += scaled * (of_new[c] - mean[c]); }
+            } else {
+                const float * add = from.squares.data() + (head * d + r) * d;
+                for (size_t c = 0; c <= r; ++c) { row[c] += add[c] + scaled * (of_new[c] - mean[c]); }
+            }
+            row += r + 1;
         }
         for (size_t c = 0; c < d; ++c) { mean[c] += share * (of_new[c] - mean[c]); }
     }
@@ -132,12 +141,23 @@ double precise_scale(const CacheLayout & layout) {
                                                               : double{layout.attention_scale};
 }
 
+// [d][d] of one head.
+std::vector<float> whole_squares(const KeptMoments & moments, size_t head, size_t d) {
+    std::vector<float> whole(d * d);
+    const float * row = moments.squares.data() + head * KeptMoments::n_squares(d);
+    for (size_t r = 0; r < d; ++r) {
+        for (size_t c = 0; c <= r; ++c) { whole[r * d + c] = whole[c * d + r] = row[c]; }
+        row += r + 1;
+    }
+    return whole;
+}
+
 // One query head's linear and quadratic form in k: s·R̄μ [d] and s²·R̄ΣR̄ᵀ/2 [d][d].
-void forms_of_head(const QueryMoments & moments, const MeanRotation & rotation, double scale, size_t head,
+void forms_of_head(const KeptMoments & moments, const MeanRotation & rotation, double scale, size_t head,
                    std::span<float> linear, std::span<float> quadratic) {
     const size_t d = rotation.rows.size();
     const float * mean = moments.mean.data() + head * d;
-    const float * squares = moments.squares.data() + head * d * d;
+    const std::vector<float> squares = whole_squares(moments, head, d);
     const double per_query = scale * scale / (static_cast<double>(moments.n) * 2.0);
     std::vector<double> half(d);  // a row of R̄·Σ
     for (size_t r = 0; r < d; ++r) {
@@ -178,7 +198,7 @@ Status exponents_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq
 
 }  // namespace
 
-Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const QueryMoments & moments,
+Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const KeptMoments & moments,
                           const MeanRotation & rotation, std::span<const float> query_weight, Ragged<float> & out) {
     const CacheShape & shape = cache.layout().shape;
     const auto d = static_cast<size_t>(shape.head_dim);

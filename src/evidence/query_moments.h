@@ -29,11 +29,23 @@ inline bool is_sink(int32_t position) {
     return position < kSinkQueries;
 }
 
+// Of one run of queries, as a graph gives them.
 struct QueryMoments {
     int64_t n = 0;
     bool only_sinks = false;     // nothing but the first positions so far
     std::vector<float> mean;     // [H][d]
-    std::vector<float> squares;  // [H][d][d] Σ (q - mean)(q - mean)ᵀ
+    std::vector<float> squares;  // [H][d][d] Σ (q - mean)(q - mean)ᵀ; empty for a single query, where all are 0
+    size_t size_bytes() const { return (mean.capacity() + squares.capacity()) * sizeof(float); }
+};
+
+// Of all queries so far, as a sequence keeps them: of the symmetric matrices half, since these are most of what is kept beside
+// the entries (22 MB whole for 28 layers of 12 heads of 128).
+struct KeptMoments {
+    int64_t n = 0;
+    bool only_sinks = false;
+    std::vector<float> mean;     // [H][d]
+    std::vector<float> squares;  // [H][d · (d + 1) / 2]: of row r its first r + 1 columns
+    static constexpr size_t n_squares(size_t d) { return d * (d + 1) / 2; }
     size_t size_bytes() const { return (mean.capacity() + squares.capacity()) * sizeof(float); }
 };
 
@@ -42,7 +54,7 @@ struct QueryMoments {
 void build_query_moments(GraphBuild & build, ggml_tensor * q, int32_t first_position, QueryMoments & out);
 
 // Cost: O(H·d²); allocates only where `to` was empty.
-void merge(const QueryMoments & from, QueryMoments & to);
+void merge(const QueryMoments & from, int head_dim, KeptMoments & to);
 
 // Row r of R̄: its elements that are not 0.
 struct MeanRotation {
@@ -60,7 +72,7 @@ Status make_mean_rotation(GraphRunner & runner, const ModelFile & model, int lay
 
 // The exponent of every entry of (seq, layer): [H].   query_weight [d]: what queries are multiplied by once they are rotated;
 // empty: nothing.
-Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const QueryMoments & moments,
+Status expected_exponents(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const KeptMoments & moments,
                           const MeanRotation & rotation, std::span<const float> query_weight, Ragged<float> & out);
 
 }  // namespace pith

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
+#include "serve/free_memory.h"
 
 namespace pith::serve {
 namespace {
@@ -15,17 +13,11 @@ constexpr size_t kCopies = 5;                        // of a text: in the tree, 
 constexpr size_t kValueBytes = 64;                   // of the tree
 constexpr size_t kMostTreeBytes = size_t{50} << 20;  // of as many values as a body may have (shapes/json.cpp)
 
-void give_memory_back() {
-#if defined(__GLIBC__)
-    malloc_trim(0);
-#endif
-}
-
 }  // namespace
 
 BodyRoom::Share::~Share() {
     room_.bytes_ -= bytes_;
-    if (bytes_ >= kLarge) { give_memory_back(); }
+    if (bytes_ >= kLarge) { give_back_free_memory(); }
 }
 
 bool BodyRoom::Share::take(size_t n_bytes) {

@@ -2,18 +2,21 @@
 #include "serve/generator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "core/stopwatch.h"
 #include "pith/log.h"
+#include "serve/free_memory.h"
 #include "serve/generator_run.h"
 
 namespace pith::serve {
 namespace {
 
 constexpr int kMostFailedSteps = 3;
+constexpr std::chrono::seconds kBetweenGivingBack{1};  // answers may be many a second
 
 }  // namespace
 
@@ -128,14 +131,23 @@ GeneratorState Generator::state() const {
 }
 
 void Generator::work() {
-    int n_failed = 0;  // steps, one after the other
+    int n_failed = 0;    // steps, one after the other
+    bool freed = false;  // answers have ended, and memory that they leave was not given back yet
+    Stopwatch since_given_back;
     for (bool more = false;;) {
         std::deque<std::unique_ptr<Run>> came;
         bool cutting = false;
         {
             std::unique_lock lock(mutex_);
             if (!more) {
-                wake_.wait(lock, [this] { return ending_ || woken_ || !inbox_.empty(); });
+                const auto is_wanted = [this] { return ending_ || woken_ || !inbox_.empty(); };
+                if (freed && !wake_.wait_for(lock, kBetweenGivingBack, is_wanted)) {
+                    lock.unlock();
+                    give_back_free_memory();
+                    freed = false;
+                    lock.lock();
+                }
+                wake_.wait(lock, is_wanted);
             }
             woken_ = false;
             if (ending_) { break; }
@@ -153,11 +165,17 @@ void Generator::work() {
         look_after_runs(step);
         more = !runs_.empty();
         tell_state();
+        freed = freed || !ended_.empty();
         for (auto & [events, event] : ended_) {  // whoever has an answer finds it counted
             events->push(std::move(event));
             --n_open_;
         }
         ended_.clear();
+        if (freed && since_given_back.seconds() >= std::chrono::duration<double>(kBetweenGivingBack).count()) {
+            give_back_free_memory();
+            freed = false;
+            since_given_back = {};
+        }
     }
     // Whoever still waits is told.
     for (auto & run : runs_) {

@@ -219,18 +219,34 @@ TEST_F(BatchOnDevices, PromptsThatBeginWithWhatAnotherHasReadSayWhatTheySayWitho
     for (size_t i = 1; i < shared.size(); ++i) { EXPECT_EQ(shared[i], apart[i]) << i; }
 }
 
+constexpr int kKeptChunk = 64;
+
+Request kept_prompt(unsigned seed) {
+    Request request;
+    request.tokens = random_tokens(200, 384, seed);
+    request.options.chunk = kKeptChunk;
+    request.keep = true;
+    request.max_tokens = 0;
+    return request;
+}
+
+TEST_F(BatchOnDevices, OfAPromptThatIsCancelledBetweenStepsNothingStaysToComputeIn) {
+    auto engine = model_->engine(testing::exact_engine_options());
+    ASSERT_TRUE(engine.ok()) << engine.status().message();
+    const auto first = engine->submit(kept_prompt(0));
+    const auto second = engine->submit(kept_prompt(1));
+    ASSERT_TRUE(first.ok() && second.ok() && engine->step().ok());
+    ASSERT_GT(engine->ledger().device_graph_bytes, 0U);
+    ASSERT_TRUE(engine->cancel(*first).ok());
+    EXPECT_GT(engine->ledger().device_graph_bytes, 0U) << "the other one still reads";
+    ASSERT_TRUE(engine->cancel(*second).ok());
+    EXPECT_EQ(engine->ledger().device_graph_bytes, 0U);
+}
+
 TEST_F(BatchOnDevices, OfAPromptThatIsKeptNothingStaysToComputeIn) {
     auto engine = model_->engine(testing::exact_engine_options());
     ASSERT_TRUE(engine.ok()) << engine.status().message();
-    constexpr int kChunk = 64;
-    for (unsigned i = 0; i < 2; ++i) {
-        Request request;
-        request.tokens = random_tokens(200, 384, i);
-        request.options.chunk = kChunk;
-        request.keep = true;
-        request.max_tokens = 0;
-        ASSERT_TRUE(engine->submit(request).ok());
-    }
+    for (unsigned i = 0; i < 2; ++i) { ASSERT_TRUE(engine->submit(kept_prompt(i)).ok()); }
     EXPECT_EQ(engine->ledger().device_graph_bytes, 0U);
     size_t most = 0;
     for (bool more = true; more;) {
@@ -239,7 +255,7 @@ TEST_F(BatchOnDevices, OfAPromptThatIsKeptNothingStaysToComputeIn) {
         more = *stepped;
         most = std::max(most, engine->ledger().device_graph_bytes);
     }
-    EXPECT_GE(most, sizeof(float) * kChunk * static_cast<size_t>(model_->info().n_embd)) << "hidden states of a chunk";
+    EXPECT_GE(most, sizeof(float) * kKeptChunk * static_cast<size_t>(model_->info().n_embd)) << "hidden states of a chunk";
     EXPECT_EQ(engine->ledger().device_graph_bytes, 0U);
 }
 

@@ -25,7 +25,8 @@ inline constexpr auto kServingRows = std::to_array<OptionRow>({
      .help = "What all states in it may take (8G, 500M); the least recently used goes first",
      .kind = ValueKind::kText},
     {.names = "--cache-ram",
-     .help = "MiB of states in memory, inside --kv-budget, where they go before anybody waits; 0: none, -1: as many as fit",
+     .help = "MiB of states in memory, all that they hold, inside --kv-budget, where they go before anybody waits; 0: none, "
+             "-1: as many as fit",
      .kind = ValueKind::kText,
      .llama_names = "-cram",
      .llama_in = "serve"},

@@ -151,7 +151,10 @@ Status Engine::cancel(int64_t id) {
         job->cancel();
         if (impl_->store) { impl_->store->shared().trim(); }
         impl_->changed = true;
-        if (!impl_->in_step) { impl_->drop_forgotten(); }  // it may have been the last to read one
+        if (!impl_->in_step) {
+            impl_->drop_forgotten();  // it may have been the last to read one
+            impl_->release_devices_behind_prompts();
+        }
         impl_->settle_bytes();
         return {};
     });
@@ -260,7 +263,12 @@ EngineLedger Engine::ledger() const {
         ledger.device_graph_bytes += job->session()->pass.states_there().size_bytes();
     }
     ledger.kv_state_bytes += impl_->store ? impl_->store->shared().state_bytes() : 0;
-    ledger.kv_idle_bytes = impl_->store ? impl_->store->shared().bytes_idle() : 0;
+    if (impl_->store) {
+        const SharedStates & states = impl_->store->shared();
+        ledger.kv_idle_bytes = states.bytes_idle();
+        ledger.evidence_bytes += states.evidence_bytes();
+        ledger.sequence_bytes += states.bytes_beside() - states.evidence_bytes();
+    }
     ledger.n_cache_kept = impl_->store ? impl_->store->n_kept() : 0;
     ledger.weight_bytes = file_of(impl_->model).resident_copies_bytes();
     ledger.activation_bytes = impl_->activation_bytes();

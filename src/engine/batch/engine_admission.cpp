@@ -89,7 +89,7 @@ bool Engine::Impl::has_memory(const EngineJob & job, std::span<EngineJob * const
 // Idle states go, the least recently used first, until those that stay fit beside so much; none, where that does not fit alone.
 bool Engine::Impl::make_space(size_t reserved) {
     if (!fits(reserved)) { return false; }
-    while (store && !fits(reserved + store->shared().bytes_idle()) && store->shared().drop_least_recent()) {}
+    while (store && !fits(reserved + store->shared().bytes_of_idle()) && store->shared().drop_least_recent()) {}
     return true;
 }
 
@@ -271,7 +271,8 @@ bool Engine::Impl::pays_off(const EngineJob & job, size_t base, size_t behind, s
 // on from it any more, and that pays off. One that evictions will copy is copied at once, and idle; where none stays in memory,
 // it is shared if all who run and wait have room beside it: nobody waits for its sake.
 EngineJob::Holding Engine::Impl::how_to_hold(const EngineJob & job, size_t bytes) {
-    const bool stays = bytes <= store->shared().most_idle_bytes();
+    const size_t beside = job.evidence_bytes() + job.session()->seq.bookkeeping_bytes();
+    const bool stays = bytes + beside <= store->shared().most_idle_bytes();
     const Alike others_alike = alike(job, job.session()->seq.n_tokens);
     if (!stays && !others_alike.any) { return EngineJob::Holding::kNot; }
     const size_t behind = job.bytes_behind_own_state();
@@ -286,8 +287,10 @@ EngineJob::Holding Engine::Impl::how_to_hold(const EngineJob & job, size_t bytes
         shares = fits(others + waiting + bytes + behind);
     }
     if (!make_files(1)) { return EngineJob::Holding::kNot; }
-    if (shares && make_space(others + bytes + behind)) { return EngineJob::Holding::kShared; }
-    return stays && make_space(others + job.reserved_bytes() + bytes) ? EngineJob::Holding::kCopied : EngineJob::Holding::kNot;
+    // Shared, it is idle when the job ends: what lies beside it takes the place of what the job reserves then.
+    if (shares && make_space(others + bytes + std::max(behind, beside))) { return EngineJob::Holding::kShared; }
+    const bool copies = stays && make_space(others + job.reserved_bytes() + bytes + beside);
+    return copies ? EngineJob::Holding::kCopied : EngineJob::Holding::kNot;
 }
 
 void Engine::Impl::start(EngineJob & job) {

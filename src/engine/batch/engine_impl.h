@@ -39,6 +39,7 @@ struct Engine::Impl {
     PageFile::Limit most_files;  // of caches that others go on from
     bool changed = false;        // since the last admission: a request came or ended
     bool in_step = false;
+    bool has_read = false;  // of a prompt, since the devices were released
     EngineLedger ledger;
     // While others are admitted: of those before them that will have it.
     struct Claims {
@@ -114,6 +115,7 @@ struct Engine::Impl {
     void add_drafts(std::span<PassPiece> pieces, std::span<const std::pair<EngineJob *, int64_t>> jobs) const;
     void count_bytes(const EngineJob * ran = nullptr);
     void settle_bytes();
+    void release_devices_behind_prompts();
     void drop_forgotten();
     void hold_moves() noexcept;
     void settle_moves();

@@ -64,6 +64,16 @@ void Engine::Impl::look_for_evicted() {
     }
 }
 
+// Where nobody reads a prompt any more: a pass's rows on devices are as many as the longest piece had tokens, and its graphs
+// lie there, too. Who has read to the end has released its own; who was cancelled between two steps has not.
+void Engine::Impl::release_devices_behind_prompts() {
+    const auto reads = [](const auto & one) { return one.second->state() == RequestState::kReading; };
+    if (!has_read || std::ranges::any_of(jobs, reads)) { return; }
+    has_read = false;
+    pass.states_there().release();
+    execution->forward.release_devices();
+}
+
 // In a step what shares its pass is held already.
 void Engine::Impl::hold_moves() noexcept {
     if (in_step || !held_moves.empty()) { return; }
@@ -245,6 +255,7 @@ bool Engine::Impl::step() {
     for (const EngineJob * job : candidates) {
         wants.push_back(job->candidate());
         were.push_back({job->state(), job->n_read()});
+        has_read = has_read || job->state() == RequestState::kReading;
     }
     const StepPlan plan = plan_step(wants, options.max_rows, ledger.n_steps + 1);
     ++ledger.n_steps;
@@ -270,12 +281,7 @@ bool Engine::Impl::step() {
         changed = changed || candidates[i]->state() != were[i].state;
         ledger.n_prompt += candidates[i]->n_read() - were[i].n_read;
     }
-    // A pass's rows on devices are as many as the longest piece of a prompt had tokens.
-    const auto reads = [](RequestState state) { return state == RequestState::kReading; };
-    if (std::ranges::any_of(were, reads, &Was::state) &&
-        std::ranges::none_of(jobs, [&](const auto & one) { return reads(one.second->state()); })) {
-        pass.states_there().release();
-    }
+    release_devices_behind_prompts();
     settle_bytes();
     ledger.activation_peak_bytes = std::max(ledger.activation_peak_bytes, activation_bytes());
     const double step_s = all.seconds();

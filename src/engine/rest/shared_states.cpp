@@ -28,6 +28,12 @@ int64_t n_common_behind(size_t n_same, const TokenHistory & history, std::span<c
 
 }  // namespace
 
+void SharedState::count_beside() noexcept {
+    evidence_bytes = state.evidence.size_bytes();
+    bytes_beside = evidence_bytes + state.gate_state.size_bytes() + state.tokens.size_bytes() +
+                   logits.capacity() * sizeof(float) + (cache ? cache->bookkeeping_bytes() : 0);
+}
+
 PrefixHashes::PrefixHashes(std::span<const int32_t> tokens) {
     hashes_.reserve(tokens.size() / kStep);
     Hash64 hash;
@@ -112,6 +118,7 @@ void SharedStates::drop_given_up(const StateScope & scope, std::span<const int32
 }
 
 void SharedStates::add(const StateScope & scope, std::shared_ptr<SharedState> state) noexcept {
+    state->count_beside();
     held_.push_back({scope.hash, std::move(state), ++now_});
 }
 
@@ -139,7 +146,7 @@ bool SharedStates::drop_least_recent() noexcept {
 }
 
 void SharedStates::trim() noexcept {
-    while ((bytes_idle() > most_idle_bytes_ || held_.size() > most_states_) && drop_least_recent()) {}
+    while ((bytes_of_idle() > most_idle_bytes_ || held_.size() > most_states_) && drop_least_recent()) {}
 }
 
 size_t SharedStates::n_idle() const {
@@ -149,6 +156,24 @@ size_t SharedStates::n_idle() const {
 size_t SharedStates::state_bytes() const {
     size_t n = 0;
     for (const Held & one : held_) { n += one.state->state.states.size_bytes(); }
+    return n;
+}
+
+size_t SharedStates::evidence_bytes() const {
+    size_t n = 0;
+    for (const Held & one : held_) { n += one.state->evidence_bytes; }
+    return n;
+}
+
+size_t SharedStates::bytes_beside() const {
+    size_t n = 0;
+    for (const Held & one : held_) { n += one.state->bytes_beside; }
+    return n;
+}
+
+size_t SharedStates::bytes_of_idle() const {
+    size_t n = 0;
+    for (const Held & one : held_) { n += one.in_use() ? 0 : one.state->bytes() + one.state->bytes_beside; }
     return n;
 }
 

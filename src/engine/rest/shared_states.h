@@ -43,6 +43,11 @@ struct SharedState : SequenceAtRest {  // its cache is frozen
     PrefixHashes prefixes = {};  // of its tokens
 
     size_t bytes() const { return cache->allocated_bytes() + state.states.size_bytes(); }
+    // What goes with it besides: evidence, which may be as much as a sixth of its entries, tokens, positions, logits. Counted
+    // when it is added: it is frozen.
+    size_t evidence_bytes = 0;
+    size_t bytes_beside = 0;
+    void count_beside() noexcept;
 };
 
 struct FoundShared {
@@ -52,8 +57,8 @@ struct FoundShared {
 
 class SharedStates {
 public:
-    // most_idle_bytes: of all that nobody goes on from. n_layers: of the model: each of a state's is a region in a file, of
-    // which there may be so many at a time (cache/page_memory.h).
+    // most_idle_bytes: of all that nobody goes on from, with what lies beside K/V. n_layers: of the model: each of a state's is
+    // a region in a file, of which there may be so many at a time (cache/page_memory.h).
     SharedStates(uint64_t most_idle_bytes, int n_layers);
 
     uint64_t most_idle_bytes() const { return most_idle_bytes_; }
@@ -81,8 +86,11 @@ public:
     size_t bytes() const { return bytes_in_use() + bytes_idle(); }  // K/V, and states of recurrent layers
     size_t bytes_in_use() const { return bytes_of(/*in_use=*/true); }
     size_t bytes_idle() const { return bytes_of(/*in_use=*/false); }
+    size_t bytes_of_idle() const;  // with what lies beside K/V: all that comes free when they go
     size_t n_idle() const;
-    size_t state_bytes() const;                         // of bytes(): of recurrent layers
+    size_t state_bytes() const;  // of bytes(): of recurrent layers
+    size_t evidence_bytes() const;
+    size_t bytes_beside() const;                        // evidence included
     int64_t n_compared() const { return n_compared_; }  // tokens, since it was made
 
 private:

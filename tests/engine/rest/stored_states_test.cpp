@@ -544,6 +544,48 @@ TEST(StatesInMemory, AreNeitherUsedNorLeftByWhoSaysSo) {
     again.expect_same(first);
 }
 
+// Of an engine in which no request is left: its states' K/V, and what lies beside it.
+size_t bytes_of_idle(const EngineLedger & ledger) {
+    return ledger.kv_idle_bytes + ledger.evidence_bytes + ledger.sequence_bytes;
+}
+
+// The moments of `expected` are more than the entries of a small budget.
+TEST(StatesInMemory, AreCountedWithWhatLiesBesideTheirEntries) {
+    EngineOptions options = engine_with("");
+    options.cache_memory_bytes = uint64_t{64} << 20U;
+    const auto read = [](Engine & engine, unsigned seed) {
+        Request one = request_of("expected");
+        one.tokens = random_tokens(kShared, 384, seed);
+        one.max_tokens = 1;
+        const auto id = engine.submit(std::move(one));
+        ASSERT_TRUE(id.ok() && engine.run().ok());
+        ASSERT_EQ(engine.state(*id), RequestState::kDone) << engine.status(*id).message();
+        ASSERT_TRUE(engine.forget(*id).ok());
+    };
+    constexpr unsigned kPrompts = 8;
+    auto roomy = tiny().engine(options);
+    for (unsigned seed = 1; seed <= kPrompts; ++seed) { read(*roomy, seed); }
+    const EngineLedger all = roomy->ledger();
+    ASSERT_GT(all.evidence_bytes, all.kv_idle_bytes / 2);
+
+    for (const bool by_ceiling : {false, true}) {
+        EngineOptions few = options;
+        // Their K/V alone would have room.
+        const size_t limit = (all.kv_idle_bytes + bytes_of_idle(all)) / 2;
+        if (by_ceiling) {
+            few.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(limit));
+        } else {
+            few.cache_memory_bytes = limit;
+        }
+        auto engine = tiny().engine(few);
+        for (unsigned seed = 1; seed <= kPrompts; ++seed) {
+            read(*engine, seed);
+            EXPECT_LE(bytes_of_idle(engine->ledger()), limit) << seed;
+        }
+        EXPECT_GT(bytes_of_idle(engine->ledger()), limit / 3);
+    }
+}
+
 // They take what they may, and what is left of the ceiling; who comes needs not wait for them.
 TEST(StatesInMemory, GoTheLeastRecentlyUsedFirst) {
     const auto request = [](unsigned seed) {
@@ -557,7 +599,7 @@ TEST(StatesInMemory, GoTheLeastRecentlyUsedFirst) {
     ASSERT_TRUE(roomy.ok());
     const auto ask = [](Engine & engine, const Request & one) { return answer(engine, one, tiny_spec().n_layers, false); };
     ask(*roomy, request(1));
-    const size_t of_one = roomy->ledger().kv_idle_bytes;
+    const size_t of_one = bytes_of_idle(roomy->ledger());
     ASSERT_GT(of_one, 0U);
     for (const bool by_ceiling : {false, true}) {
         EngineOptions few = options;
@@ -572,7 +614,7 @@ TEST(StatesInMemory, GoTheLeastRecentlyUsedFirst) {
             EXPECT_EQ(ask(*engine, request(seed)).n_cached, 0) << seed;
             EXPECT_EQ(ask(*engine, request(1)).n_cached, kFound) << "it is used all the time";
             const EngineLedger ledger = engine->ledger();
-            EXPECT_LE(ledger.kv_idle_bytes, few.cache_memory_bytes);
+            EXPECT_LE(bytes_of_idle(ledger), few.cache_memory_bytes);
             if (by_ceiling) { EXPECT_LE(ledger.kv_peak_bytes, ledger.ceiling_bytes); }
         }
         EXPECT_EQ(ask(*engine, request(2)).n_cached, 0);
@@ -640,7 +682,8 @@ TEST(StatesInMemory, AreTakenOverWhereThereIsNoRoomForACopy) {
         }
         Request short_one = request_of(policy, 2);
         short_one.max_tokens = 1;
-        options.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(reserved));
+        // The state counts with what lies beside its entries.
+        options.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(reserved + (uint64_t{16} << 10U)));
         auto engine = tiny().engine(options);
         ASSERT_TRUE(engine.ok());
         answer(*engine, short_one, tiny_spec().n_layers, /*keeps=*/false);
