@@ -16,7 +16,7 @@ namespace pith::serve {
 namespace {
 
 constexpr int kMostFailedSteps = 3;
-constexpr std::chrono::seconds kBetweenGivingBack{1};  // answers may be many a second
+constexpr std::chrono::duration<double> kBetweenGivingBack{1.0};  // answers may be many a second
 
 }  // namespace
 
@@ -141,13 +141,11 @@ void Generator::work() {
             std::unique_lock lock(mutex_);
             if (!more) {
                 const auto is_wanted = [this] { return ending_ || woken_ || !inbox_.empty(); };
-                if (freed && !wake_.wait_for(lock, kBetweenGivingBack, is_wanted)) {
-                    lock.unlock();
-                    give_back_free_memory();
-                    freed = false;
-                    lock.lock();
+                if (freed) {  // to the system before it waits for long
+                    wake_.wait_for(lock, kBetweenGivingBack, is_wanted);
+                } else {
+                    wake_.wait(lock, is_wanted);
                 }
-                wake_.wait(lock, is_wanted);
             }
             woken_ = false;
             if (ending_) { break; }
@@ -171,7 +169,7 @@ void Generator::work() {
             --n_open_;
         }
         ended_.clear();
-        if (freed && since_given_back.seconds() >= std::chrono::duration<double>(kBetweenGivingBack).count()) {
+        if (freed && since_given_back.seconds() >= kBetweenGivingBack.count()) {
             give_back_free_memory();
             freed = false;
             since_given_back = {};

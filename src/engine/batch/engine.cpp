@@ -262,14 +262,14 @@ EngineLedger Engine::ledger() const {
         of_model = job->session()->output->size_bytes();
         ledger.device_graph_bytes += job->session()->pass.states_there().size_bytes();
     }
-    ledger.kv_state_bytes += impl_->store ? impl_->store->shared().state_bytes() : 0;
     if (impl_->store) {
         const SharedStates & states = impl_->store->shared();
+        ledger.n_cache_kept = impl_->store->n_kept();
+        ledger.kv_state_bytes += states.state_bytes();
         ledger.kv_idle_bytes = states.bytes_idle();
         ledger.evidence_bytes += states.evidence_bytes();
         ledger.sequence_bytes += states.bytes_beside() - states.evidence_bytes();
     }
-    ledger.n_cache_kept = impl_->store ? impl_->store->n_kept() : 0;
     ledger.weight_bytes = file_of(impl_->model).resident_copies_bytes();
     ledger.activation_bytes = impl_->activation_bytes();
     ledger.device_graph_bytes += impl_->pass.states_there().size_bytes();

@@ -89,7 +89,7 @@ bool Engine::Impl::has_memory(const EngineJob & job, std::span<EngineJob * const
 // Idle states go, the least recently used first, until those that stay fit beside so much; none, where that does not fit alone.
 bool Engine::Impl::make_space(size_t reserved) {
     if (!fits(reserved)) { return false; }
-    while (store && !fits(reserved + store->shared().bytes_of_idle()) && store->shared().drop_least_recent()) {}
+    while (store && !fits(reserved + store->shared().whole_idle_bytes()) && store->shared().drop_least_recent()) {}
     return true;
 }
 

@@ -146,7 +146,7 @@ bool SharedStates::drop_least_recent() noexcept {
 }
 
 void SharedStates::trim() noexcept {
-    while ((bytes_of_idle() > most_idle_bytes_ || held_.size() > most_states_) && drop_least_recent()) {}
+    while ((whole_idle_bytes() > most_idle_bytes_ || held_.size() > most_states_) && drop_least_recent()) {}
 }
 
 size_t SharedStates::n_idle() const {
@@ -171,7 +171,7 @@ size_t SharedStates::bytes_beside() const {
     return n;
 }
 
-size_t SharedStates::bytes_of_idle() const {
+size_t SharedStates::whole_idle_bytes() const {
     size_t n = 0;
     for (const Held & one : held_) { n += one.in_use() ? 0 : one.state->bytes() + one.state->bytes_beside; }
     return n;

@@ -86,7 +86,7 @@ public:
     size_t bytes() const { return bytes_in_use() + bytes_idle(); }  // K/V, and states of recurrent layers
     size_t bytes_in_use() const { return bytes_of(/*in_use=*/true); }
     size_t bytes_idle() const { return bytes_of(/*in_use=*/false); }
-    size_t bytes_of_idle() const;  // with what lies beside K/V: all that comes free when they go
+    size_t whole_idle_bytes() const;  // with what lies beside K/V: all that comes free when they go
     size_t n_idle() const;
     size_t state_bytes() const;  // of bytes(): of recurrent layers
     size_t evidence_bytes() const;
