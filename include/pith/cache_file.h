@@ -32,6 +32,7 @@ struct CacheFileInfo {
     int64_t budget_entries = 0;
     std::string schedule;
     int64_t n_tokens = 0;
+    int64_t n_before = 0;  // the first of them, whose entries are in other files: a part of an engine's state (docs/caches.md)
     int64_t n_layers = 0;
     int64_t n_lanes = 0;         // of the layers that see everything, which are those that policies govern
     int64_t n_entries = 0;       // kept in them
@@ -55,7 +56,7 @@ enum class Entries : uint8_t {
 // in its place changes nothing here. Copies share it.   Threads: const-safe; its sessions may run on threads of their own.
 class SessionFile {
 public:
-    // Errors: those of read_cache_info().
+    // Errors: those of read_cache_info(). One with n_before gives no session.
     static Result<SessionFile> open(const std::string & path);
 
     const CacheFileInfo & info() const;

@@ -137,6 +137,45 @@ void RaggedCache::read(int seq, int layer, int kv_head, int64_t first, int64_t n
     store(layer).read(in_layer(seq, kv_head), first, n, k, v);
 }
 
+// Room for them in place of what their lanes hold, or behind that.
+Status RaggedCache::make_room_for(int seq, const RestingLanes & entries, bool behind) {
+    size_t i = 0;
+    for (const int layer : entries.layers) {
+        std::vector<int64_t> lengths = lengths_of(layer);
+        for (int h = 0; h < n_kv_heads(layer); ++h) {
+            const int at = lane(seq, layer, h);
+            const int64_t n = std::ssize(entries.positions[i]) + (behind ? length(at) : 0);
+            int64_t & most = lengths[static_cast<size_t>(in_layer(seq, h))];
+            most = std::max<int64_t>(most, n);
+            std::vector<int32_t> & there = positions_of(at);
+            const auto room = static_cast<size_t>(n);
+            if (there.capacity() < room) { there.reserve(behind ? std::max(room, 2 * there.capacity()) : room); }
+            turned_of(at).reserve(entries.turned[i].size() + (behind ? turned_of(at).size() : 0));
+            ++i;
+        }
+        if (!in_buckets(layer)) { continue; }
+        PITH_RETURN_IF_ERROR(make_whole(layer, nullptr));
+        PITH_RETURN_IF_ERROR(make_own_room(layer, lengths));
+    }
+    return {};
+}
+
+// REQUIRES: there is room for them.
+void RaggedCache::write_behind(int seq, const RestingLanes & entries) noexcept {
+    size_t i = 0;
+    each_lane(entries, [&](int layer, int h, std::span<const int32_t> from, const uint8_t * k, const uint8_t * v) {
+        const int at = lane(seq, layer, h);
+        const int64_t before = length(at);
+        make_own(seq, layer, h, before);
+        store(layer).write(in_layer(seq, h), before, std::ssize(from), k, v);
+        positions_of(at).insert(positions_of(at).end(), from.begin(), from.end());
+        const std::vector<int32_t> & standing = entries.turned[i++];
+        turned_of(at).insert(turned_of(at).end(), standing.begin(), standing.end());
+        settle(seq, layer, h, before, /*frees=*/false);
+        if (layout_.governs(layer)) { peak_lane_entries_ = std::max(peak_lane_entries_, length(at)); }
+    });
+}
+
 Status RaggedCache::load(int seq, std::span<const RestingLanes * const> saved) {
     if (saved.empty()) { return {}; }
     size_t longest = 0;
@@ -146,40 +185,23 @@ Status RaggedCache::load(int seq, std::span<const RestingLanes * const> saved) {
     if (static_cast<int64_t>(longest) > capacity_) {
         PITH_RETURN_IF_ERROR(move_to(static_cast<int64_t>(longest), LaneStore::Use::kAlone));
     }
-    for (const RestingLanes * one : saved) {
-        size_t i = 0;
-        for (const int layer : one->layers) {
-            std::vector<int64_t> lengths = lengths_of(layer);
-            for (int h = 0; h < n_kv_heads(layer); ++h) {
-                const auto n = std::ssize(one->positions[i]);
-                int64_t & most = lengths[static_cast<size_t>(in_layer(seq, h))];
-                most = std::max<int64_t>(most, n);
-                positions_of(lane(seq, layer, h)).reserve(static_cast<size_t>(n));
-                turned_of(lane(seq, layer, h)).reserve(one->turned[i].size());
-                ++i;
-            }
-            if (!in_buckets(layer)) { continue; }
-            PITH_RETURN_IF_ERROR(make_whole(layer, nullptr));
-            PITH_RETURN_IF_ERROR(make_own_room(layer, lengths));
-        }
-    }
+    for (const RestingLanes * one : saved) { PITH_RETURN_IF_ERROR(make_room_for(seq, *one, /*behind=*/false)); }
     for (const RestingLanes * one : saved) {  // what can fail is done
         shift_ = one->shift;
         for (const int layer : one->layers) {
             for (int h = 0; h < n_kv_heads(layer); ++h) { cut(seq, layer, h, 0); }
         }
     }
-    for (const RestingLanes * one : saved) {
-        size_t i = 0;
-        each_lane(*one, [&](int layer, int h, std::span<const int32_t> from, const uint8_t * k, const uint8_t * v) {
-            make_own(seq, layer, h, 0);
-            store(layer).write(in_layer(seq, h), 0, std::ssize(from), k, v);
-            positions_of(lane(seq, layer, h)).assign(from.begin(), from.end());
-            turned_of(lane(seq, layer, h)) = one->turned[i++];
-            settle(seq, layer, h, 0, /*frees=*/false);
-            if (layout_.governs(layer)) { peak_lane_entries_ = std::max(peak_lane_entries_, static_cast<int>(from.size())); }
-        });
-    }
+    for (const RestingLanes * one : saved) { write_behind(seq, *one); }
+    count_peak();
+    check();
+    return health();
+}
+
+Status RaggedCache::load_behind(int seq, const RestingLanes & entries) {
+    assert(entries.shift == shift_);
+    PITH_RETURN_IF_ERROR(make_room_for(seq, entries, /*behind=*/true));
+    write_behind(seq, entries);
     count_peak();
     check();
     return health();

@@ -231,6 +231,9 @@ public:
         return load(seq, std::span(&one, 1));
     }
     void put_back(int seq, const RestingLanes & entries) noexcept;
+    // Behind what the layers' lanes hold, all of them or, on an error, none. Errors: those of load(). REQUIRES: no lane is
+    // longer than capacity() then; their positions are above all that is there, and none has turned, here or there.
+    Status load_behind(int seq, const RestingLanes & entries);
     // From now on, until it is let go of, there stays room for as many entries as the lanes hold now: compact() may be followed
     // by put_back().
     void hold_room() noexcept;
@@ -298,6 +301,8 @@ private:
     Result<RestingLanes> with_rows(int seq, RestingLanes entries, Spill where, const std::string & folder) const;
     template <class Visit>
     void each_lane(const RestingLanes & entries, const Visit & visit) const;
+    Status make_room_for(int seq, const RestingLanes & entries, bool behind);
+    void write_behind(int seq, const RestingLanes & entries) noexcept;
     void read_capacity() noexcept;
     static uint64_t next_storage_id() noexcept;
     void book_move(int layer, size_t bytes_before) noexcept;

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
+#include <map>
+#include <ranges>
 #include <system_error>
 #include <utility>
 
@@ -49,27 +51,40 @@ bool was_used_before(const StateFile & a, const StateFile & b) {
     return a.path < b.path;
 }
 
+void touch_file(const std::string & path) {
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);  // finer than the time that the kernel would take
+    const timespec times[] = {{0, UTIME_OMIT}, now};
+    static_cast<void>(utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW));
+}
+
 }  // namespace
 
-StateName StateName::of(uint64_t scope, std::span<const int32_t> tokens) {
-    return {scope, std::ssize(tokens), hash64(bytes_of_tokens(tokens))};
+StateName StateName::of(uint64_t scope, std::span<const int32_t> tokens, int64_t n_before) {
+    return {scope, n_before, std::ssize(tokens), hash64(bytes_of_tokens(tokens))};
 }
 
 std::optional<StateName> StateName::parse(std::string_view file_name) {
     if (!file_name.ends_with(kStateSuffix)) { return std::nullopt; }
     const std::string_view name = file_name.substr(0, file_name.size() - kStateSuffix.size());
     if (name.size() < 2 * kHashDigits + 3) { return std::nullopt; }
+    const std::string_view counts = name.substr(kHashDigits + 1, name.size() - 2 * kHashDigits - 2);
+    const size_t dash = counts.find('-');
+    const bool has_before = dash != std::string_view::npos;
     StateName parsed;
     // Upper case, and zeros in front, are found by writing the name again.
     const bool reads = parse_integer(name.substr(0, kHashDigits), parsed.scope, 16) &&
-                       parse_integer(name.substr(kHashDigits + 1, name.size() - 2 * kHashDigits - 2), parsed.n_tokens) &&
+                       (!has_before || parse_integer(counts.substr(0, dash), parsed.n_before)) &&
+                       parse_integer(has_before ? counts.substr(dash + 1) : counts, parsed.n_tokens) &&
                        parse_integer(name.substr(name.size() - kHashDigits), parsed.hash, 16);
-    if (!reads || parsed.n_tokens <= 0 || parsed.file_name() != file_name) { return std::nullopt; }
+    const bool sensible = parsed.n_before >= 0 && parsed.n_tokens > parsed.n_before;
+    if (!reads || !sensible || parsed.file_name() != file_name) { return std::nullopt; }
     return parsed;
 }
 
 std::string StateName::file_name() const {
-    return hash_text(scope) + "-" + std::to_string(n_tokens) + "-" + hash_text(hash) + std::string(kStateSuffix);
+    const std::string before = n_before == 0 ? std::string() : std::to_string(n_before) + "-";
+    return hash_text(scope) + "-" + before + std::to_string(n_tokens) + "-" + hash_text(hash) + std::string(kStateSuffix);
 }
 
 Result<StateStore> StateStore::open(const std::string & folder, uint64_t most_bytes) {
@@ -104,51 +119,55 @@ void StateStore::remove_unfinished() const {
 
 std::optional<FoundState> StateStore::find(uint64_t scope, std::span<const int32_t> tokens) const {
     std::error_code error;
-    std::set<std::pair<int64_t, uint64_t>> known;  // by how many tokens they have read
+    std::vector<StateName> known;
     for (const std::string & name : names_in(folder_, error)) {
         const auto state = StateName::parse(name);
-        if (state && state->scope == scope && state->n_tokens <= std::ssize(tokens)) {
-            known.emplace(state->n_tokens, state->hash);
-        }
+        if (state && state->scope == scope && state->n_tokens <= std::ssize(tokens)) { known.push_back(*state); }
     }
-    std::optional<FoundState> longest;
+    // By their ends, since what a file goes on from ends before it does; of one end that of the fewest files first.
+    std::ranges::sort(known, {}, [](const StateName & one) { return std::pair(one.n_tokens, one.n_before); });
+    std::map<int64_t, StateName> last_files;  // by how many tokens they have read: of states all of whose files are there
     Hash64 hash;
     int64_t n_hashed = 0;
-    for (const auto & [n, hash_of_state] : known) {
-        hash.add(bytes_of_tokens(tokens.subspan(static_cast<size_t>(n_hashed), static_cast<size_t>(n - n_hashed))));
-        n_hashed = n;
-        if (hash.value() != hash_of_state) { continue; }
-        std::string path = folder_ + "/" + StateName{scope, n, hash_of_state}.file_name();
-        if (!passed_over_.contains(path)) { longest = {std::move(path), n}; }
+    for (const StateName & one : known) {
+        hash.add(bytes_of_tokens(tokens.subspan(static_cast<size_t>(n_hashed), static_cast<size_t>(one.n_tokens - n_hashed))));
+        n_hashed = one.n_tokens;
+        const bool is_whole = one.n_before == 0 || last_files.contains(one.n_before);
+        if (!is_whole || hash.value() != one.hash || passed_over_.contains(folder_ + "/" + one.file_name())) { continue; }
+        last_files.emplace(one.n_tokens, one);
     }
+    if (last_files.empty()) { return std::nullopt; }
+    FoundState longest{{}, last_files.rbegin()->first};
+    for (int64_t n = longest.n_tokens; n > 0; n = last_files.at(n).n_before) {
+        longest.paths.push_back(folder_ + "/" + last_files.at(n).file_name());
+    }
+    std::ranges::reverse(longest.paths);
     return longest;
 }
 
 std::optional<FoundState> StateStore::find_whole(uint64_t scope, std::span<const int32_t> tokens) const {
     std::string path = path_of(scope, tokens);
     if (!holds(path)) { return std::nullopt; }
-    return FoundState{std::move(path), std::ssize(tokens)};
+    return FoundState{{std::move(path)}, std::ssize(tokens)};
 }
 
-std::string StateStore::path_of(uint64_t scope, std::span<const int32_t> tokens) const {
-    return folder_ + "/" + StateName::of(scope, tokens).file_name();
+std::string StateStore::path_of(uint64_t scope, std::span<const int32_t> tokens, int64_t n_before) const {
+    return folder_ + "/" + StateName::of(scope, tokens, n_before).file_name();
 }
 
 bool StateStore::holds(const std::string & path) const {
     return !passed_over_.contains(path) && access(path.c_str(), F_OK) == 0;
 }
 
-void StateStore::add(const std::string & path) {
+void StateStore::add(const std::string & path, const FoundState & before) {
     passed_over_.erase(path);
-    touch(path);
+    touch_file(path);
+    touch(before);
     prune();
 }
 
-void StateStore::touch(const std::string & path) const {
-    timespec now{};
-    clock_gettime(CLOCK_REALTIME, &now);  // finer than the time that the kernel would take
-    const timespec times[] = {{0, UTIME_OMIT}, now};
-    static_cast<void>(utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW));
+void StateStore::touch(const FoundState & state) const {
+    for (const std::string & path : state.paths | std::views::reverse) { touch_file(path); }
 }
 
 // What another process removes meanwhile has gone the same way: both begin with the least recently used.

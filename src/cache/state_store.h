@@ -1,11 +1,13 @@
 // state_store.h - a folder of states: cache files that are found by the tokens they begin with. Stage: cache.
 //
 // A state of SCOPE-N-HASH.pith has read N tokens, whose hash is HASH (core/hash64.h); SCOPE stands for all else that must be
-// equal before it may be used: the model, the settings, whose it is. The names are the whole index: whoever starts finds what
-// is there, several processes may share a folder, and nothing has to be kept in step. A state is written beside its name,
-// under a lock that ends with its process, and then renamed; it never changes afterwards. When a file was last used is when it
-// was last modified: where all of them take more than they may, the one that nobody used for longest goes first.
-// Files with other names are nobody's business here.   Threads: one at a time.
+// equal before it may be used: the model, the settings, whose it is. SCOPE-B-N-HASH.pith is the end of such a state: it holds
+// what the tokens from B on added, and the rest is in the files of the state of the first B tokens, which others may share. So
+// a conversation's next turn writes what is new alone. The names are the whole index: whoever starts finds what is there,
+// several processes may share a folder, and nothing has to be kept in step. A state is written beside its name, under a lock
+// that ends with its process, and then renamed; it never changes afterwards. When a file was last used is when it was last
+// modified: where all of them take more than they may, the one that nobody used for longest goes first. Files with other names
+// are nobody's business here.   Threads: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,16 +25,17 @@ namespace pith {
 // What a state's file is called.
 struct StateName {
     uint64_t scope = 0;
-    int64_t n_tokens = 0;
-    uint64_t hash = 0;
+    int64_t n_before = 0;  // tokens whose entries are in other files
+    int64_t n_tokens = 0;  // these included
+    uint64_t hash = 0;     // of all n_tokens
 
-    static StateName of(uint64_t scope, std::span<const int32_t> tokens);
+    static StateName of(uint64_t scope, std::span<const int32_t> tokens, int64_t n_before = 0);
     static std::optional<StateName> parse(std::string_view file_name);
     std::string file_name() const;
 };
 
 struct FoundState {
-    std::string path;
+    std::vector<std::string> paths;  // its files, in the order of the tokens
     int64_t n_tokens = 0;
 };
 
@@ -45,24 +48,25 @@ public:
     const std::string & folder() const { return folder_; }
     uint64_t most_bytes() const { return most_bytes_; }
 
-    // The longest state of the scope whose tokens are the first of these, or all of them. That they are is to be checked once
-    // more when it is opened: a hash is no proof.   Cost: reads the folder's names, and the tokens once.
+    // The longest state of the scope whose tokens are the first of these, or all of them, and all of whose files are there.
+    // That its tokens are these is to be checked once more when it is opened: a hash is no proof.   Cost: reads the folder's
+    // names, and the tokens once.
     std::optional<FoundState> find(uint64_t scope, std::span<const int32_t> tokens) const;
-    // The state of these tokens, and no others.
+    // The state of these tokens, and no others, in one file.
     std::optional<FoundState> find_whole(uint64_t scope, std::span<const int32_t> tokens) const;
-    // Where the state of these tokens lies, or is to be written.
-    std::string path_of(uint64_t scope, std::span<const int32_t> tokens) const;
+    // Where the state of these tokens lies, or is to be written, or what it adds to that of its first n_before.
+    std::string path_of(uint64_t scope, std::span<const int32_t> tokens, int64_t n_before = 0) const;
     bool holds(const std::string & path) const;
-    // It was used.
-    void touch(const std::string & path) const;
-    // It has just been written: removes what is too much.
-    void add(const std::string & path);
+    // It was used. Of its files the first is then the newest: without it the others are of no use, so it goes last.
+    void touch(const FoundState & state) const;
+    // It has just been written, and goes on from `before`: removes what is too much.
+    void add(const std::string & path, const FoundState & before = {});
     // It is damaged, or not what its name says: neither found nor held any more, until it is written anew.
     void pass_over(const std::string & path) { passed_over_.insert(path); }
 
     // What is there, and what had to go.
     struct Contents {
-        int64_t n_states = 0;
+        int64_t n_states = 0;  // files
         uint64_t bytes = 0;
         int64_t n_removed = 0;
         uint64_t removed_bytes = 0;

@@ -45,8 +45,8 @@ std::vector<int32_t> some_tokens(int n, unsigned seed = 1) {
 }
 
 // A file whose contents say which state it is.
-Status put(StateStore & store, uint64_t scope, std::span<const int32_t> tokens, size_t size = 2000) {
-    const std::string path = store.path_of(scope, tokens);
+Status put(StateStore & store, uint64_t scope, std::span<const int32_t> tokens, size_t size = 2000, int64_t n_before = 0) {
+    const std::string path = store.path_of(scope, tokens, n_before);
     PITH_ASSIGN_OR_RETURN(CacheFileWriter file, CacheFileWriter::create(path));
     PITH_RETURN_IF_ERROR(
         file.add("tokens", {reinterpret_cast<const uint8_t *>(tokens.data()), tokens.size() * sizeof(int32_t)}));
@@ -90,13 +90,23 @@ TEST(StateStore, NamesComeBackAndOthersAreNone) {
     EXPECT_EQ(parsed->scope, kScope);
     EXPECT_EQ(parsed->n_tokens, 77);
     EXPECT_EQ(parsed->hash, name.hash);
+    EXPECT_EQ(parsed->n_before, 0);
+    const auto part = StateName::parse(StateName::of(kScope, tokens, 64).file_name());
+    ASSERT_TRUE(part.has_value());
+    EXPECT_EQ(part->n_before, 64);
+    EXPECT_EQ(part->n_tokens, 77);
+    EXPECT_EQ(part->hash, name.hash);
     std::string upper = name.file_name();
     std::ranges::transform(upper, upper.begin(), [](char c) { return static_cast<char>(std::toupper(c)); });
     for (const std::string & other :
          {std::string("book.pith"), std::string(), std::string(".pith"), name.file_name() + ".tmp", "x" + name.file_name(),
           std::string("0000000000001234-077-0000000000001234.pith"), std::string("0000000000001234--7-0000000000001234.pith"),
           std::string("0000000000001234-0-0000000000001234.pith"), std::string("0000000000001234-7+0000000000001234.pith"),
-          std::string("0000000000001234-99999999999999999999-0000000000001234.pith"), upper}) {
+          std::string("0000000000001234-99999999999999999999-0000000000001234.pith"), upper,
+          std::string("0000000000001234-7-7-0000000000001234.pith"), std::string("0000000000001234-0-7-0000000000001234.pith"),
+          std::string("0000000000001234-07-9-0000000000001234.pith"),
+          std::string("0000000000001234-1-7-9-0000000000001234.pith"),
+          std::string("0000000000001234--7-0000000000001234.pith")}) {
         EXPECT_FALSE(StateName::parse(other).has_value()) << other;
     }
 }
@@ -123,7 +133,7 @@ TEST(StateStore, FindsTheLongestStateThatTokensBeginWith) {
     EXPECT_EQ(n_found(kScope, std::span(others).first(99)), 40);
     EXPECT_EQ(n_found(kScope, others), 100);
     EXPECT_EQ(n_found(kScope + 1, tokens), 0);  // whatever must be equal is another
-    EXPECT_EQ(store->find(kScope, tokens)->path, store->path_of(kScope, std::span(tokens).first(70)));
+    EXPECT_EQ(store->find(kScope, tokens)->paths, std::vector{store->path_of(kScope, std::span(tokens).first(70))});
 
     store->pass_over(store->path_of(kScope, std::span(tokens).first(70)));
     EXPECT_EQ(n_found(kScope, tokens), 40);
@@ -145,8 +155,8 @@ TEST(StateStore, WhatWasNotUsedForLongestGoesFirst) {
         paths.push_back(store->path_of(kScope, tokens));
         bytes = std::filesystem::file_size(paths.back());
     }
-    store->touch(paths[0]);
-    store->touch(paths[2]);  // so it is 1, 3, 4, 0, 2
+    store->touch({{paths[0]}, 20});
+    store->touch({{paths[2]}, 20});  // so it is 1, 3, 4, 0, 2
     const auto left = [&] {
         std::string text;
         for (const std::string & path : paths) { text += store->holds(path) ? '1' : '0'; }
@@ -166,6 +176,65 @@ TEST(StateStore, WhatWasNotUsedForLongestGoesFirst) {
     EXPECT_EQ(store->prune().bytes, 2 * bytes);
     with_limit(0);
     EXPECT_EQ(left(), "00000");
+}
+
+// Parts of a state are found together, or not at all; two states share the files that they begin with.
+TEST(StateStore, FindsStatesInSeveralFiles) {
+    const TempFolder folder;
+    auto store = StateStore::open(folder.file("s"), kNoLimit).value();
+    const auto tokens = some_tokens(100);
+    const auto first = [&](size_t n) { return std::span(tokens).first(n); };
+    auto other = tokens;
+    other[50] = 1001;
+    ASSERT_TRUE(put(store, kScope, first(70), 2000, 40).ok());
+    EXPECT_FALSE(store.find(kScope, tokens).has_value());  // what it goes on from is not there
+    ASSERT_TRUE(put(store, kScope, first(40), 2000, 10).ok());
+    EXPECT_FALSE(store.find(kScope, tokens).has_value());
+    ASSERT_TRUE(put(store, kScope, first(10)).ok());
+    ASSERT_TRUE(put(store, kScope, std::span(other).first(60), 2000, 40).ok());
+    const auto found = store.find(kScope, tokens);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->n_tokens, 70);
+    EXPECT_EQ(found->paths, (std::vector<std::string>{store.path_of(kScope, first(10)), store.path_of(kScope, first(40), 10),
+                                                      store.path_of(kScope, first(70), 40)}));
+    EXPECT_EQ(store.find(kScope, other)->n_tokens, 60);
+    EXPECT_EQ(store.find(kScope, other)->paths.size(), 3U);
+    EXPECT_FALSE(store.find_whole(kScope, first(70)).has_value());
+    EXPECT_FALSE(store.find(kScope + 1, tokens).has_value());
+    // Of two ways to the same tokens the one of fewer files.
+    ASSERT_TRUE(put(store, kScope, first(40)).ok());
+    EXPECT_EQ(store.find(kScope, tokens)->paths.size(), 2U);
+    store.pass_over(store.path_of(kScope, first(40)));
+    EXPECT_EQ(store.find(kScope, tokens)->paths.size(), 3U);
+    store.pass_over(store.path_of(kScope, first(40), 10));
+    EXPECT_EQ(store.find(kScope, tokens)->n_tokens, 10);
+}
+
+// What others go on from goes behind them, however long ago it was written.
+TEST(StateStore, TheFirstFileOfAStateGoesLast) {
+    const TempFolder folder;
+    auto store = StateStore::open(folder.file("s"), kNoLimit).value();
+    const auto tokens = some_tokens(100);
+    FoundState before;
+    for (const int64_t n : {20, 40, 60, 80}) {
+        const auto read = std::span(tokens).first(static_cast<size_t>(n));
+        ASSERT_TRUE(put(store, kScope, read, 2000, before.n_tokens).ok());
+        store.add(store.path_of(kScope, read, before.n_tokens), before);
+        before = store.find(kScope, read).value();
+        ASSERT_EQ(before.n_tokens, n);
+    }
+    ASSERT_TRUE(put(store, kScope, some_tokens(20, 9)).ok());
+    store.touch(before);
+    const uint64_t all = store.prune().bytes;
+    uint64_t at_most = all;
+    std::vector<int64_t> longest;
+    for (int64_t n_left = 4; n_left >= 0; --n_left) {
+        at_most = store.prune(at_most - 1).bytes;
+        const auto found = store.find(kScope, tokens);
+        longest.push_back(found ? found->n_tokens : 0);
+        if (at_most == 0) { break; }
+    }
+    EXPECT_EQ(longest, (std::vector<int64_t>{80, 60, 40, 20, 0}));
 }
 
 TEST(StateStore, LeavesFilesOfOtherNamesAlone) {
@@ -251,9 +320,10 @@ bool use_for_a_while(const std::string & folder, uint64_t most_bytes, unsigned s
                 continue;
             }
             // The other may remove it, and write it anew.
-            const bool sound = is_sound(found->path) || !store->holds(found->path) || is_sound(found->path);
+            const std::string & path = found->paths.front();
+            const bool sound = is_sound(path) || !store->holds(path) || is_sound(path);
             if (!sound) { return false; }
-            store->touch(found->path);
+            store->touch(*found);
             ++n_found;
         }
     }

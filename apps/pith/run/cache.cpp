@@ -56,6 +56,7 @@ Json to_json(const std::string & path, const CacheFileInfo & info) {
     }
     if (!info.gate_file.empty()) { object["gate"] = info.gate_file; }
     object["n_tokens"] = info.n_tokens;
+    object["n_before"] = info.n_before;
     object["policy"] = info.policy;
     object["budget"] = budget_text(info);
     object["budget_entries"] = info.budget_entries;
@@ -102,6 +103,9 @@ void print_info(const std::string & path, const CacheFileInfo & info) {
     if (!info.lora_file.empty()) { line("adapter", info.lora_file); }
     if (!info.gate_file.empty()) { line("gates", info.gate_file); }
     line("tokens", with_commas(info.n_tokens) + ", " + with_commas(info.n_entries / n_lanes) + " kept per head on average");
+    if (info.n_before > 0) {
+        line("part", "of a state in a folder: the first " + with_commas(info.n_before) + " tokens are in other files");
+    }
     line("policy", info.policy + ", budget " + budget_text(info) + ", read " + info.schedule);
     line("kv cache", bytes_text(info.kv_bytes + info.state_bytes) + " of " + bytes_text(info.kv_full_bytes) + ", K " +
                          std::string(to_string(info.options.type_k)) + ", V " + std::string(to_string(info.options.type_v)) +
@@ -141,8 +145,9 @@ int verify_command(CacheCommandFlags flags) {
     if (flags.json) {
         print_json({{"file", flags.file}, {"whole", true}, {"opened", flags.model.named()}});
     } else {
-        std::printf("%s is whole%s\n", without_controls(flags.file).c_str(),
-                    flags.model.named() ? ", and opens with this model" : "");
+        const char * more = flags.model.named() ? ", and opens with this model" : "";
+        if (file->info().n_before > 0) { more = ": a part of a state, which goes on from other files of its folder"; }
+        std::printf("%s is whole%s\n", without_controls(flags.file).c_str(), more);
     }
     return kExitOk;
 }

@@ -125,7 +125,8 @@ void each_number(LayerLanes & lanes, const Number & number) {
     for (int * n : {&lanes.n_kv_heads, &lanes.n_group, &lanes.head_dim, &lanes.head_dim_v, &lanes.window}) { number(*n); }
 }
 
-void write_lanes(const RaggedCache & cache, ByteWriter & to) {
+// Entries of a lane from the n-th on. REQUIRES: those before are of the first n tokens, and have not turned.
+void write_lanes(const RaggedCache & cache, int64_t n_before, ByteWriter & to) {
     const CacheLayout & layout = cache.layout();
     to.number(static_cast<uint64_t>(layout.n_layers()));
     for (int l = 0; l < layout.n_layers(); ++l) {
@@ -135,7 +136,7 @@ void write_lanes(const RaggedCache & cache, ByteWriter & to) {
     to.number(static_cast<uint64_t>(cache.n_lanes()));
     to.number(cache.shift());
     for (int i = 0; i < cache.n_lanes(); ++i) {
-        to.array(cache.positions(i));
+        to.array(cache.positions(i).subspan(static_cast<size_t>(n_before)));
         to.array(cache.turned(i));
     }
 }
@@ -158,13 +159,13 @@ Status read_lanes(ByteReader & from, SavedSession & session) {
     }
     const size_t n_lanes = from.count(sizeof(uint64_t));
     if (!sensible || !from.ok() || n_lanes != wanted || !RaggedCache::check_types(session.layout()).ok()) { return bad; }
-    const auto n_tokens = static_cast<int64_t>(session.tokens.size());
+    const int64_t n_tokens = session.n_tokens();
     session.entries.shift = from.number<int32_t>();
     if (session.entries.shift < 0 || session.entries.shift > n_tokens) { return bad; }
     for (size_t i = 0; i < n_lanes; ++i) {
         const std::vector<int32_t> & lane = session.entries.positions.emplace_back(from.array<int32_t>());
         const bool ascends = std::ranges::adjacent_find(lane, std::greater_equal<>()) == lane.end();
-        if (!ascends || (!lane.empty() && (lane.front() < 0 || lane.back() >= n_tokens))) { return bad; }
+        if (!ascends || (!lane.empty() && (lane.front() < session.before.n || lane.back() >= n_tokens))) { return bad; }
         const std::vector<int32_t> & turned = session.entries.turned.emplace_back(from.array<int32_t>());
         if (!stand_in_order(turned, lane, session.entries.shift)) { return bad; }
     }
@@ -197,7 +198,7 @@ uint64_t bytes_of_rows(const SavedSession & session, bool windows_alone) {
     return bytes;
 }
 
-Status write_rows(CacheFileWriter & file, const RaggedCache & cache) {
+Status write_rows(CacheFileWriter & file, const RaggedCache & cache, int64_t n_before) {
     std::vector<uint8_t> k;
     std::vector<uint8_t> v;
     PITH_RETURN_IF_ERROR(file.begin("rows"));
@@ -208,7 +209,7 @@ Status write_rows(CacheFileWriter & file, const RaggedCache & cache) {
         for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
             const int length = cache.length(cache.lane(0, layer, h));
             for (const bool keys : {true, false}) {
-                for (int64_t first = 0; first < length; first += kRowsAtATime) {
+                for (int64_t first = n_before; first < length; first += kRowsAtATime) {
                     const int64_t n = std::min(kRowsAtATime, length - first);
                     cache.read(0, layer, h, first, n, k.data(), v.data());
                     const auto bytes = static_cast<size_t>(n) * (keys ? rows.bytes_k() : rows.bytes_v());
@@ -277,6 +278,12 @@ CacheLayout SavedSession::layout() const {
     layout.type_k = to_ggml(options.type_k);
     layout.type_v = to_ggml(options.type_v);
     return layout;
+}
+
+bool SavedSession::holds_all() const {
+    return std::ranges::all_of(entries.positions, [this](const std::vector<int32_t> & lane) {
+        return std::ssize(lane) == std::ssize(tokens) && lane.front() == before.n && lane.back() == n_tokens() - 1;
+    });
 }
 
 int64_t SavedSession::n_governed_lanes() const {
@@ -351,20 +358,31 @@ Status write_saved(const std::string & path, const SavedSession & session, const
         fill(writer);
         return file.add(section, writer.bytes());
     };
+    const int64_t n_before = session.before.n;
+    if (n_before > 0) {
+        PITH_RETURN_IF_ERROR(add("before", [&](ByteWriter & to) {
+            to.number(n_before);
+            to.number(session.before.hash);
+        }));
+    }
     PITH_RETURN_IF_ERROR(add("model", [&](ByteWriter & to) { write_pairs(session.model, to); }));
     PITH_RETURN_IF_ERROR(add("origin", [&](ByteWriter & to) { write_origin(session.origin, to); }));
     PITH_RETURN_IF_ERROR(add("settings", [&](ByteWriter & to) { write_settings(session.options, to); }));
     PITH_RETURN_IF_ERROR(add("state", [&](ByteWriter & to) { write_state(session, to); }));
     PITH_RETURN_IF_ERROR(file.begin("tokens"));
     Status written;
+    auto n_skipped = static_cast<size_t>(n_before);
     sequence.tokens.for_each_block([&](std::span<const int32_t> block) {
+        const size_t skipped = std::min(n_skipped, block.size());
+        n_skipped -= skipped;
+        block = block.subspan(skipped);
         if (!written.ok()) { return; }
         written = file.write({reinterpret_cast<const uint8_t *>(block.data()), block.size_bytes()});
     });
     PITH_RETURN_IF_ERROR(written);
     PITH_RETURN_IF_ERROR(file.add("logits", as_bytes(sequence.logits)));
-    PITH_RETURN_IF_ERROR(add("lanes", [&](ByteWriter & to) { write_lanes(*sequence.cache, to); }));
-    PITH_RETURN_IF_ERROR(write_rows(file, *sequence.cache));
+    PITH_RETURN_IF_ERROR(add("lanes", [&](ByteWriter & to) { write_lanes(*sequence.cache, n_before, to); }));
+    PITH_RETURN_IF_ERROR(write_rows(file, *sequence.cache, n_before));
     PITH_RETURN_IF_ERROR(write_states(file, sequence.cache->layout().n_layers(), sequence.states));
     PITH_RETURN_IF_ERROR(add("evidence", [&](ByteWriter & to) { sequence.evidence.write(to); }));
     PITH_RETURN_IF_ERROR(add("gates", [&](ByteWriter & to) { write_gates(sequence.gate_state, to); }));
@@ -383,6 +401,15 @@ Status write_saved(const std::string & path, const SavedSession & session, const
 Result<SavedSession> read_saved(const CacheFileView & file) {
     SavedSession session;
     const auto damaged = [&file](const Status & why) { return file.damaged(why.message()); };
+
+    if (file.has("before")) {
+        PITH_ASSIGN_OR_RETURN(const auto before, file.section("before"));
+        ByteReader from_before(before);
+        session.before.n = from_before.number<int64_t>();
+        session.before.hash = from_before.number<uint64_t>();
+        const bool sensible = session.before.n > 0 && session.before.n < kMostSequenceTokens;
+        if (!from_before.done() || !sensible) { return file.damaged("what it says of the tokens before it makes no sense"); }
+    }
 
     PITH_ASSIGN_OR_RETURN(const auto model, file.section("model"));
     ByteReader from_model(model);
@@ -411,7 +438,7 @@ Result<SavedSession> read_saved(const CacheFileView & file) {
 
     PITH_ASSIGN_OR_RETURN(session.tokens, read_numbers<int32_t>(file, "tokens"));
     PITH_ASSIGN_OR_RETURN(session.logits, read_numbers<float>(file, "logits"));
-    const auto n_tokens = static_cast<int64_t>(session.tokens.size());
+    const int64_t n_tokens = session.n_tokens();
     session.sequence.n_tokens = n_tokens;
     if (n_tokens > kMostSequenceTokens || session.sequence.question_end > n_tokens) {
         return file.damaged("its tokens make no sense");
@@ -420,6 +447,7 @@ Result<SavedSession> read_saved(const CacheFileView & file) {
     PITH_ASSIGN_OR_RETURN(const auto lanes, file.section("lanes"));
     ByteReader from_lanes(lanes);
     if (const Status status = read_lanes(from_lanes, session); !status.ok()) { return damaged(status); }
+    if (session.before.n > 0 && !session.holds_all()) { return file.damaged("it lacks entries of its tokens"); }
     PITH_ASSIGN_OR_RETURN(session.entries.in_file, file.section("rows"));
     if (session.entries.in_file.size() != bytes_of_rows(session, /*windows_alone=*/false)) {
         return file.damaged("its rows are not those of its lanes");

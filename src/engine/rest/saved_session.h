@@ -1,10 +1,11 @@
 // saved_session.h - the sections of a cache file, without the model: what a session was, and where its rows lie. Stage: engine.
 //
+//   before    of a part of a state in a folder alone: which tokens' entries are in other files
 //   model     what the model must be, to the bit: the items of model/model_identity.h
 //   origin    where it was, for whoever looks for it
 //   settings  session_settings.h
 //   state     policy and plan in force, counters, what the ledger has counted
-//   tokens    all that were fed: i32 each
+//   tokens    all that were fed, or all but those before: i32 each
 //   logits    f32 each, of the newest token
 //   lanes     the lanes of each layer, and the positions of each lane's entries
 //   rows      lane by lane: the entries' rows of K, then those of V
@@ -48,16 +49,24 @@ struct SavedOrigin {
     std::string gate_file;
 };
 
+// Tokens whose entries are in other files, when nothing was evicted of them: those of a state's beginning
+// (cache/state_store.h).
+struct TokensBefore {
+    int64_t n = 0;
+    uint64_t hash = 0;  // of them (core/hash64.h)
+};
+
 struct SavedSession {
+    TokensBefore before;
     ModelIdentity model;
     SavedOrigin origin;
     SessionOptions options;
     KnownHeads known_heads = KnownHeads::kNone;
 
-    std::string policy;     // the one that evicts
-    SequencePlan sequence;  // has a plan
-    Ledger ledger;          // counters, peaks and times
-    std::vector<int32_t> tokens;
+    std::string policy;           // the one that evicts
+    SequencePlan sequence;        // has a plan
+    Ledger ledger;                // counters, peaks and times
+    std::vector<int32_t> tokens;  // that the file holds
     std::vector<float> logits;
     std::vector<LayerLanes> layers;  // of the model; those without lanes have 0 KV heads
     RestingLanes entries;            // of all layers, in the file
@@ -66,6 +75,8 @@ struct SavedSession {
     CacheNotes notes;
 
     CacheLayout layout() const;  // of lanes alone
+    int64_t n_tokens() const { return before.n + std::ssize(tokens); }
+    bool holds_all() const;  // each lane has an entry of every token of the file, and no other
     // Lanes and entries of the layers that see everything, which are those that policies count.
     int64_t n_governed_lanes() const;
     int64_t n_governed_entries() const;
@@ -82,12 +93,22 @@ ModelIdentity identity_of(const ModelFile & file, const Gate * gate);
 // The session's, for its identity: gates that only rank belong to a session that asks them, and to no other. May be null.
 const Gate * gate_that_matters(const LiveSession & session);
 
-// Of a sequence that has read something. Errors: kIo.
+// Of a sequence that has read something; of its tokens from session.before on. REQUIRES: nothing was evicted, where there are
+// some before. Errors: kIo.
 Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence);
 
-// What the file says, for a session of its model. base: as OpenAs has it.   Errors: kBadFile, kOutOfMemory.
+// A state's files but for the last, read one after the other, so that no more than one is in memory beside its entries.
+struct PartsRead {
+    std::vector<int32_t> tokens;
+    std::unique_ptr<RaggedCache> entries;
+};
+// The next of them. n_tokens: of all files, the last included.   Errors: kBadFile, kOutOfMemory.
+Status read_part(const SavedSession & saved, const CacheFileView & file, const LiveSession & session, int64_t n_tokens,
+                 PartsRead & parts);
+// What the file says, for a session of its model. base: as OpenAs has it; before: what it goes on from.
+// Errors: kBadFile, kOutOfMemory.
 Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileView & file, const LiveSession & session,
-                                   const RaggedCache * base);
+                                   const RaggedCache * base, PartsRead before = {});
 
 // The session that was saved. Errors: those of Session::load(). Throws std::bad_alloc.
 struct OpenAs {

@@ -9,6 +9,7 @@
 
 #include "core/byte_stream.h"
 #include "core/guarded.h"
+#include "core/text.h"
 #include "engine/parts/cache_layout.h"
 #include "engine/parts/model_parts.h"
 #include "engine/pass/live_session.h"
@@ -22,6 +23,8 @@
 
 namespace pith {
 namespace {
+
+constexpr const char * kOtherLanes = "its lanes are not those of its model";
 
 std::string absolute(const std::string & path) {
     std::error_code error;
@@ -141,10 +144,28 @@ Result<GateState> read_gates_of(const LiveSession & session, ByteReader & from, 
     return state;
 }
 
+Status read_part(const SavedSession & saved, const CacheFileView & file, const LiveSession & session, int64_t n_tokens,
+                 PartsRead & parts) {
+    if (!same_lanes(saved, session.layout)) { return file.damaged(kOtherLanes); }
+    if (!saved.holds_all() || saved.before.n != std::ssize(parts.tokens)) {
+        return file.damaged("its entries are not those that another file goes on from");
+    }
+    if (!parts.entries) {
+        PITH_ASSIGN_OR_RETURN(const int64_t capacity, lane_capacity(session, *saved.sequence.plan, n_tokens));
+        PITH_ASSIGN_OR_RETURN(parts.entries, RaggedCache::make(session.layout, capacity));
+        for (int l = 0; l < session.n_layers(); ++l) { PITH_RETURN_IF_ERROR(parts.entries->reserve(0, l, n_tokens)); }
+    }
+    PITH_RETURN_IF_ERROR(parts.entries->load_behind(0, saved.entries));
+    parts.tokens.insert(parts.tokens.end(), saved.tokens.begin(), saved.tokens.end());
+    return {};
+}
+
 Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileView & from, const LiveSession & session,
-                                   const RaggedCache * base) {
+                                   const RaggedCache * base, PartsRead before) {
     const auto damaged = [&from](const std::string & what) { return from.damaged(what); };
-    if (!same_lanes(saved, session.layout)) { return damaged("its lanes are not those of its model"); }
+    if (!same_lanes(saved, session.layout)) { return damaged(kOtherLanes); }
+    const auto n_before = static_cast<int>(std::ssize(before.tokens));
+    if (saved.before.n != n_before) { return damaged("it goes on from other tokens"); }
     auto states = states_of(saved, session.file->hparams());
     if (!states) { return damaged("its states of recurrent layers are not those of its model"); }
     const auto n_vocab = static_cast<size_t>(session.file->hparams().n_vocab);
@@ -160,7 +181,7 @@ Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileVi
     }
     const std::vector<EvidenceNeeds> known = known_needs(session, *policy);
 
-    const auto n_tokens = static_cast<int64_t>(saved.tokens.size());
+    const int64_t n_tokens = saved.n_tokens();
     size_t longest = 1;
     size_t i = 0;
     for (int l = 0; l < session.n_layers(); ++l) {
@@ -174,7 +195,9 @@ Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileVi
     }
     PITH_ASSIGN_OR_RETURN(const auto evidence_bytes, from.section("evidence"));
     ByteReader from_evidence(evidence_bytes);
-    const SeenEntries seen = seen_entries(session.layout, saved.entries.lengths(), n_tokens);
+    std::vector<int> lengths = saved.entries.lengths();
+    for (int & length : lengths) { length += n_before; }
+    const SeenEntries seen = seen_entries(session.layout, lengths, n_tokens);
     auto evidence =
         EvidenceState::read(from_evidence, session.layout.shape_of_model(), known, session.output, seen.lengths, seen.n_seen);
     if (!evidence.ok()) { return damaged(evidence.status().message()); }
@@ -190,6 +213,9 @@ Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileVi
     SequenceAtRest found;
     if (base != nullptr) {
         PITH_ASSIGN_OR_RETURN(found.cache, base->fork());
+    } else if (before.entries) {
+        PITH_RETURN_IF_ERROR(before.entries->load_behind(0, saved.entries));
+        found.cache = std::move(before.entries);
     } else {
         PITH_ASSIGN_OR_RETURN(const int64_t capacity,
                               lane_capacity(session, *saved.sequence.plan, static_cast<int64_t>(longest)));
@@ -202,6 +228,7 @@ Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileVi
     state.evidence = std::move(*evidence);
     state.gate_state = std::move(*gate_state);
     state.states = std::move(*states);
+    state.tokens.append(before.tokens);
     state.tokens.append(saved.tokens);
     if (saved.cold && from.mapped()) {
         auto rows = std::make_shared<ColdFile>(from.mapped(), saved.cold->begin, saved.cold->size);
@@ -218,6 +245,12 @@ Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileVi
 
 Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const SavedSession & saved, const CacheFileView & file,
                                                 const OpenAs & as) {
+    if (saved.before.n > 0) {
+        return {ErrorCode::kInvalidArgument, "cache file '" + file.path() + "' holds what was read behind the first " +
+                                                 with_commas(saved.before.n) +
+                                                 " tokens alone, and the rest is in other files of its folder: open that as a "
+                                                 "folder of states (cache_dir)"};
+    }
     PITH_RETURN_IF_ERROR(check_model(saved, file_of(model), gate_of(model).get(), file.path()));
     SessionOptions options = as.options != nullptr ? *as.options : saved.options;
     if (as.options != nullptr) {

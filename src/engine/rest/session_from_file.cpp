@@ -26,9 +26,10 @@ CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
     info.options = saved.options;
     info.policy = saved.policy;
     info.budget = saved.sequence.budget;
-    info.budget_entries = saved.sequence.plan->budget_at(static_cast<int64_t>(saved.tokens.size()));
+    info.budget_entries = saved.sequence.plan->budget_at(saved.n_tokens());
     info.schedule = saved.sequence.schedule;
-    info.n_tokens = std::ssize(saved.tokens);
+    info.n_tokens = saved.n_tokens();
+    info.n_before = saved.before.n;
     info.n_layers = std::ssize(saved.layers);
     info.n_lanes = saved.n_governed_lanes();
     info.n_entries = saved.n_governed_entries();
@@ -38,7 +39,8 @@ CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
     const CacheLayout layout = saved.layout();
     for (int l = 0; l < layout.n_layers(); ++l) {
         if (!layout.governs(l)) { continue; }
-        const auto n_rows = static_cast<uint64_t>(info.n_tokens) * static_cast<uint64_t>(layout.lanes(l).n_kv_heads);
+        const auto n_rows =
+            static_cast<uint64_t>(info.n_tokens - info.n_before) * static_cast<uint64_t>(layout.lanes(l).n_kv_heads);
         info.kv_full_bytes += n_rows * layout.rows(l).bytes();
     }
     if (saved.cold) {

@@ -58,7 +58,11 @@ void cut_back(SequenceAtRest & sequence, int64_t n_tokens) {
     sequence.logits.clear();
 }
 
-// What a file of the sequence takes, or a little more.
+uint64_t hash_of_tokens(std::span<const int32_t> tokens) {
+    return hash64({reinterpret_cast<const uint8_t *>(tokens.data()), tokens.size_bytes()});
+}
+
+// What the files of the sequence take, or a little more.
 uint64_t bytes_in_file(const Sequence & seq) {
     return seq.cache->needed_bytes() + seq.states.size_bytes() + seq.evidence.size_bytes() + seq.bookkeeping_bytes() +
            seq.cold.size_bytes();
@@ -127,17 +131,18 @@ FoundShared StoredStates::find_shared(const LiveSession & session, const StateSc
     if (!found.state) { return {}; }
     const SequenceState & state = found.state->state;
     if (!same_settings(session, found.state->options, state.policy.name(), *state.plan)) { return {}; }
-    const auto path = [&] { return store_->path_of(scope.hash, tokens.first(static_cast<size_t>(found.n_tokens))); };
+    const auto in_file = find_file(scope, tokens);
+    const int64_t n_in_file = in_file ? in_file->n_tokens : 0;
     const bool without_logits = found.n_tokens < state.n_tokens || found.state->logits.empty();
     const bool is_end = without_logits && std::ranges::binary_search(ends, found.n_tokens);
-    if (store_ && is_end && !store_->holds(path())) {
+    if (n_in_file > found.n_tokens) { return {}; }
+    if (store_ && is_end && n_in_file < found.n_tokens) {
         if (!scope.prefixes) { return {}; }  // it cannot be cut back
         // It must be kept in the folder, with logits that the longer state no longer has: its last chunk is read anew.
         found.n_tokens = chunk_end_before(*state.plan, found.n_tokens - 1);
-        if (found.n_tokens == 0) { return {}; }
+        if (found.n_tokens == 0 || n_in_file > found.n_tokens) { return {}; }
     }
-    if (const auto in_file = find_file(scope, tokens); in_file && in_file->n_tokens > found.n_tokens) { return {}; }
-    if (store_) { store_->touch(path()); }
+    if (n_in_file == found.n_tokens && in_file) { store_->touch(*in_file); }
     return found;
 }
 
@@ -162,13 +167,14 @@ void StoredStates::take_over(SequenceAtRest state, int64_t n_tokens, LiveSession
 
 int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens) {
     while (const auto found = find_file(scope, tokens)) {
-        const Status status = guarded([&] { return load(session, *found, tokens); });
+        std::string file;
+        const Status status = guarded([&] { return load(session, *found, tokens, file); });
         if (status.ok()) {
-            store_->touch(found->path);
+            store_->touch(*found);
             return found->n_tokens;
         }
         if (status.code() == ErrorCode::kOutOfMemory) { return 0; }
-        store_->pass_over(found->path);
+        store_->pass_over(file);
         if (status.code() != ErrorCode::kNotFound) {  // removed meanwhile
             log_line(LogLevel::kWarning, "a cached state is passed over: " + status.message());
         }
@@ -176,18 +182,31 @@ int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std
     return 0;
 }
 
-Status StoredStates::load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens) const {
-    PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(found.path));
-    PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(file.view()));
-    const auto read = tokens.first(static_cast<size_t>(found.n_tokens));
-    const bool same = saved.model == identity_of(*session.file, gate_that_matters(session)) &&
-                      same_settings(session, saved.options, saved.policy, *saved.sequence.plan);
-    if (!same || !std::ranges::equal(saved.tokens, read)) {
-        return {ErrorCode::kInvalidArgument, "'" + found.path + "' is not what its name says"};
+Status StoredStates::load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens,
+                          std::string & file) const {
+    PartsRead before;
+    for (const std::string & path : found.paths) {
+        file = path;
+        PITH_ASSIGN_OR_RETURN(const CacheFile opened, CacheFile::open(path));
+        PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(opened.view()));
+        const auto begin = static_cast<size_t>(saved.before.n);
+        const bool same = saved.model == identity_of(*session.file, gate_that_matters(session)) &&
+                          same_settings(session, saved.options, saved.policy, *saved.sequence.plan) &&
+                          saved.before.n == std::ssize(before.tokens) && saved.n_tokens() <= found.n_tokens &&
+                          (begin == 0 || saved.before.hash == hash_of_tokens(before.tokens));
+        if (!same || !std::ranges::equal(saved.tokens, tokens.subspan(begin, saved.tokens.size()))) {
+            return {ErrorCode::kInvalidArgument, "'" + path + "' is not what its name says"};
+        }
+        if (saved.n_tokens() < found.n_tokens) {
+            PITH_RETURN_IF_ERROR(read_part(saved, opened.view(), session, found.n_tokens, before));
+            continue;
+        }
+        PITH_ASSIGN_OR_RETURN(SequenceAtRest state,
+                              sequence_in(saved, opened.view(), session, /*base=*/nullptr, std::move(before)));
+        resume(session, std::move(state));
+        return {};
     }
-    PITH_ASSIGN_OR_RETURN(SequenceAtRest state, sequence_in(saved, file.view(), session, nullptr));
-    resume(session, std::move(state));
-    return {};
+    return {ErrorCode::kInvalidArgument, "'" + file + "' is not what its name says"};
 }
 
 std::shared_ptr<const SharedState> StoredStates::hold(LiveSession & session, const StateScope & scope, bool copies,
@@ -216,14 +235,20 @@ std::shared_ptr<const SharedState> StoredStates::hold(LiveSession & session, con
 void StoredStates::keep(const LiveSession & session, const StateScope & scope) {
     if (!store_ || bytes_in_file(session.seq) > store_->most_bytes() / kMostShare) { return; }
     const Status status = guarded([&]() -> Status {
-        const std::string path = store_->path_of(scope.hash, session.seq.tokens.all());
-        if (store_->holds(path)) {
-            store_->touch(path);
+        const std::vector<int32_t> tokens = session.seq.tokens.all();
+        const auto found = find_file(scope, tokens);
+        if (found && found->n_tokens == std::ssize(tokens)) {
+            store_->touch(*found);
             return {};
         }
-        PITH_RETURN_IF_ERROR(write_saved(path, describe(session), session.seq));
+        const FoundState before = scope.prefixes && found ? *found : FoundState();
+        SavedSession saved = describe(session);
+        const auto n_before = static_cast<size_t>(before.n_tokens);
+        saved.before = {before.n_tokens, hash_of_tokens(std::span(tokens).first(n_before))};
+        const std::string path = store_->path_of(scope.hash, tokens, before.n_tokens);
+        PITH_RETURN_IF_ERROR(write_saved(path, saved, session.seq));
         ++n_kept_;
-        store_->add(path);
+        store_->add(path, before);
         return {};
     });
     if (!status.ok() && !failed_) {

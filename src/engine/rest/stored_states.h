@@ -6,7 +6,7 @@
 // of what must be equal. Where nothing is ever evicted, or on a grid, prompts that begin alike share states, which are taken
 // where a chunk ends, wherever the prompt does: what is read behind them comes in the same pieces then as if all had been read.
 // Otherwise (one-shot, or chunks without a grid) what is kept depends on where the prompt ends: a state stands for a whole
-// prompt, and is found by the same prompt alone.
+// prompt, and is found by the same prompt alone. Where nothing is evicted, a state's file holds only what is in none before it.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,8 @@ public:
 private:
     StoredStates(std::optional<StateStore> store, ModelIdentity model, SharedStates shared)
         : store_(std::move(store)), model_(std::move(model)), shared_(std::move(shared)) {}
-    Status load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens) const;
+    // file: where what fails was read.
+    Status load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens, std::string & file) const;
     std::optional<FoundState> find_file(const StateScope & scope, std::span<const int32_t> tokens) const;
 
     std::optional<StateStore> store_;

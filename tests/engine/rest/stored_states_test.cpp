@@ -756,6 +756,132 @@ TEST(StoredStates, ThatAreDamagedArePassedOver) {
     misnamed.expect_same(first);
 }
 
+// A conversation that nothing is evicted of: its first `n` tokens, and others behind them where `other` says so.
+Request turn_of(size_t n, size_t n_same = 1000, unsigned other = 8) {
+    Request request = request_of("full");
+    request.tokens = random_tokens(1000, 384, 21);
+    const auto others = random_tokens(1000, 384, other);
+    std::copy(others.begin() + static_cast<std::ptrdiff_t>(n_same), others.end(),
+              request.tokens.begin() + static_cast<std::ptrdiff_t>(n_same));
+    request.tokens.resize(n);
+    request.max_tokens = 4;
+    return request;
+}
+
+uint64_t bytes_in(const std::string & folder) {
+    uint64_t n = 0;
+    for (const auto & entry : std::filesystem::directory_iterator(folder)) { n += entry.file_size(); }
+    return n;
+}
+
+std::vector<std::pair<int64_t, int64_t>> parts_in(const std::string & folder) {  // from where to where
+    std::vector<std::pair<int64_t, int64_t>> parts;
+    for (const auto & entry : std::filesystem::directory_iterator(folder)) {
+        const auto name = StateName::parse(entry.path().filename().string());
+        EXPECT_TRUE(name.has_value()) << entry.path();
+        if (name) { parts.emplace_back(name->n_before, name->n_tokens); }
+    }
+    std::ranges::sort(parts);
+    return parts;
+}
+
+std::string file_of_part(const std::string & folder, int64_t n_before) {
+    for (const auto & entry : std::filesystem::directory_iterator(folder)) {
+        const auto name = StateName::parse(entry.path().filename().string());
+        if (name && name->n_before == n_before) { return entry.path(); }
+    }
+    ADD_FAILURE() << "no part behind " << n_before;
+    return {};
+}
+
+using StatesInParts = ::testing::TestWithParam<KvType>;
+
+// Each turn of a conversation writes what it adds, and finds all that came before, in a process of its own.
+TEST_P(StatesInParts, GrowByWhatATurnAdds) {
+    const TempFolder folder;
+    const std::string states = folder.file("s");
+    int64_t n_before = 0;
+    for (const size_t n : {150U, 260U, 300U, 700U}) {
+        const Outcome turn = answer_of(engine_with(states, GetParam()), turn_of(n));
+        EXPECT_EQ(turn.n_cached, n_before);
+        turn.expect_same(answer_of(engine_with("", GetParam()), turn_of(n)));
+        n_before = static_cast<int64_t>(n / 16 * 16);
+    }
+    EXPECT_EQ(parts_in(states), (std::vector<std::pair<int64_t, int64_t>>{{0, 144}, {144, 256}, {256, 288}, {288, 688}}));
+    const TempFolder whole;  // the last turn alone
+    answer_of(engine_with(whole.file("s"), GetParam()), turn_of(700));
+    constexpr uint64_t kBeside = 8192;  // a file's header, what it says of the model, logits
+    EXPECT_LT(bytes_in(states), bytes_in(whole.file("s")) + 3 * kBeside);
+    // Another that begins like it goes on from the parts that both have.
+    const Outcome other = answer_of(engine_with(states, GetParam()), turn_of(330, 290));
+    EXPECT_EQ(other.n_cached, 288);
+    other.expect_same(answer_of(engine_with("", GetParam()), turn_of(330, 290)));
+    EXPECT_EQ(parts_in(states).size(), 5U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, StatesInParts, ::testing::Values(KvType::kF16, KvType::kQ8_0, KvType::kQ4_0));
+
+TEST(StatesInSeveralFiles, AreReadAsFarAsTheyAreWhole) {
+    const Outcome alone = answer_of(engine_with(""), turn_of(700));
+    const std::vector<int64_t> begins = {0, 144, 256, 288};
+    for (size_t i = 0; i < begins.size(); ++i) {
+        for (const bool is_gone : {false, true}) {
+            const TempFolder folder;
+            const std::string states = folder.file("s");
+            for (const size_t n : {150U, 260U, 300U, 700U}) { answer_of(engine_with(states), turn_of(n)); }
+            const std::string part = file_of_part(states, begins[i]);
+            if (is_gone) {
+                std::filesystem::remove(part);
+            } else {
+                auto bytes = testing::read_file(part);
+                bytes[bytes.size() / 2] ^= 4;
+                testing::write_file(part, bytes);
+            }
+            auto engine = tiny().engine(engine_with(states));
+            ASSERT_TRUE(engine.ok());
+            const Outcome again = answer(*engine, turn_of(700));
+            EXPECT_EQ(again.n_cached, begins[i]) << is_gone;
+            again.expect_same(alone);
+            EXPECT_EQ(answer(*engine, turn_of(700)).n_cached, 688);  // what is missing was written anew
+        }
+    }
+}
+
+// The same tokens behind others: their keys and values are not the same, whatever the file is called.
+TEST(StatesInSeveralFiles, AreNotTakenForThoseBehindOtherTokens) {
+    const TempFolder mine;
+    const TempFolder others;
+    const auto ask = [](const std::string & states, bool is_other, size_t n) {
+        Request request = turn_of(n);
+        if (is_other) { request.tokens[3] = 383 - request.tokens[3]; }
+        return answer_of(engine_with(states), request);
+    };
+    for (const size_t n : {150U, 260U}) {
+        ask(mine.file("s"), false, n);
+        ask(others.file("s"), true, n);
+    }
+    const std::string part = file_of_part(mine.file("s"), 144);
+    std::filesystem::copy_file(file_of_part(others.file("s"), 144), part, std::filesystem::copy_options::overwrite_existing);
+    const Outcome again = ask(mine.file("s"), false, 260);
+    EXPECT_EQ(again.n_cached, 144);
+    again.expect_same(answer_of(engine_with(""), turn_of(260)));
+}
+
+TEST(StatesInSeveralFiles, SayWhatAPartIs) {
+    const TempFolder folder;
+    for (const size_t n : {150U, 260U}) { answer_of(engine_with(folder.file("s")), turn_of(n)); }
+    const auto info = read_cache_info(file_of_part(folder.file("s"), 144));
+    ASSERT_TRUE(info.ok()) << info.status().message();
+    EXPECT_EQ(info->n_before, 144);
+    EXPECT_EQ(info->n_tokens, 256);
+    EXPECT_EQ(info->n_entries, (256 - 144) * info->n_lanes);
+    EXPECT_EQ(info->kv_bytes, info->kv_full_bytes);
+    const Status alone = tiny().open_session(file_of_part(folder.file("s"), 144)).status();
+    EXPECT_EQ(alone.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(alone.message().find("behind the first 144 tokens"), std::string::npos) << alone.message();
+    EXPECT_EQ(read_cache_info(file_of_part(folder.file("s"), 0))->n_before, 0);
+}
+
 // A budget in per cent follows the text, so prompts of any length that begin alike go on from the same states.
 TEST(StoredStates, OfABudgetInPerCentServePromptsOfAnyLength) {
     const TempFolder folder;
@@ -795,12 +921,13 @@ TEST(StoredStates, TakeTheirShareOfTheFolderAtMost) {
 
 // The k-th write fails, or all from then on: the answer is the same, and nothing unfinished stays.
 TEST(StoredStates, ThatCannotBeWrittenCostNothing) {
-    const Request request = request_of("h2o");
-    const auto ask = [&](Engine & engine) { return answer(engine, request, tiny_spec().n_layers, /*keeps=*/false); };
-    auto without = tiny().engine(engine_with(""));
-    ASSERT_TRUE(without.ok());
-    const Outcome alone = ask(*without);
-    for (const bool stays_full : {false, true}) {
+    for (const auto & [policy, stays_full] : {std::pair("h2o", false), {"h2o", true}, {"full", false}, {"full", true}}) {
+        Request request = request_of(policy);
+        request.cache_at = {70};
+        const auto ask = [&](Engine & engine) { return answer(engine, request, tiny_spec().n_layers, /*keeps=*/false); };
+        auto without = tiny().engine(engine_with(""));
+        ASSERT_TRUE(without.ok());
+        const Outcome alone = ask(*without);
         for (int k = 1;; k += 5) {
             const TempFolder folder;
             auto engine = tiny().engine(engine_with(folder.file("s")));
