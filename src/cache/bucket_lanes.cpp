@@ -308,8 +308,10 @@ void BucketLanes::say_that_it_stays() const noexcept {
     }));
 }
 
-void BucketLanes::hold_room() noexcept {
-    for (size_t lane = 0; lane < held_.size(); ++lane) { held_[lane] = std::max(held_[lane], lengths_[lane]); }
+void BucketLanes::hold_room(std::span<const int64_t> lengths) noexcept {
+    for (size_t lane = 0; lane < held_.size(); ++lane) {
+        held_[lane] = std::max({held_[lane], lengths_[lane], lengths.empty() ? 0 : lengths[lane]});
+    }
 }
 
 void BucketLanes::let_go_of_room() noexcept {

@@ -51,7 +51,7 @@ public:
     std::unique_ptr<HeldMoves> hold_moves() override;
     void settle() noexcept override;
     size_t bytes_to_come() const noexcept override;
-    void hold_room() noexcept override;
+    void hold_room(std::span<const int64_t> lengths) noexcept override;
     void let_go_of_room() noexcept override;
     bool compact(const Ragged<int32_t> & keep) noexcept override;
     Status make_whole(const Ragged<int32_t> * keep) override;

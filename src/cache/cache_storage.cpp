@@ -225,7 +225,24 @@ Status RaggedCache::make_whole(int layer, const Ragged<int32_t> * keep) {
 }
 
 void RaggedCache::hold_room() noexcept {
-    for (const Layer & layer : layers_) { layer.store->hold_room(); }
+    for (const Layer & layer : layers_) { layer.store->hold_room({}); }
+}
+
+Status RaggedCache::hold_room(int seq, int layer, std::span<const int64_t> lengths) {
+    const int64_t longest = std::ranges::max(lengths);
+    if (!in_buckets(layer) && longest > capacity_) { PITH_RETURN_IF_ERROR(move_to(2 * longest, LaneStore::Use::kAlone)); }
+    std::vector<int64_t> all = in_buckets(layer) ? lengths_of(layer) : std::vector<int64_t>();
+    for (int h = 0; h < n_kv_heads(layer); ++h) {
+        const int64_t n = lengths[static_cast<size_t>(h)];
+        positions_of(lane(seq, layer, h)).reserve(static_cast<size_t>(n));
+        if (all.empty()) { continue; }
+        int64_t & most = all[static_cast<size_t>(in_layer(seq, h))];
+        most = std::max(most, n);
+    }
+    if (all.empty()) { return {}; }
+    PITH_RETURN_IF_ERROR(make_own_room(layer, all));
+    store(layer).hold_room(all);
+    return {};
 }
 
 void RaggedCache::let_go_of_room() noexcept {

@@ -117,9 +117,9 @@ public:
     virtual void settle() noexcept {}
     // Of own memory, what there will be then.
     virtual size_t bytes_to_come() const noexcept { return allocated_bytes_; }
-    // From now on no lane gets less room than for what it holds now, until it is let go of: entries that compact() drops may
-    // come back.
-    virtual void hold_room() noexcept {}
+    // From now on no lane gets less room than for what it holds now, or for so many entries, [lane], until it is let go of:
+    // entries that compact() drops, or others, may come back. lengths: empty, or those of a make_room().
+    virtual void hold_room(std::span<const int64_t> /*lengths*/) noexcept {}
     virtual void let_go_of_room() noexcept {}
     // Keeps these rows of each lane, [lanes of the layer], ascending, and gives back the memory of the others; set_length()
     // follows. false: it does not do that by itself, or had no memory for it: the rows are to be moved one after the other.

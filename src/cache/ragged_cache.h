@@ -224,7 +224,7 @@ public:
     Result<RestingLanes> save_dropped(int seq, std::span<const LayerKeep> keeps, int32_t end, Spill where) const;
     // Two ways back: in place of what the layers' lanes hold, all of it or, on an error, none (kIo: a device failed, and what
     // it held is lost); and between what they hold, which allocates nothing. REQUIRES: no layer is in two of them; for
-    // put_back(), that the lanes have held as many entries before.
+    // put_back(), that the lanes have held as many entries before, or room for them is held.
     Status load(int seq, std::span<const RestingLanes * const> saved);
     Status load(int seq, const RestingLanes & saved) {
         const RestingLanes * one = &saved;
@@ -237,6 +237,9 @@ public:
     // From now on, until it is let go of, there stays room for as many entries as the lanes hold now: compact() may be followed
     // by put_back().
     void hold_room() noexcept;
+    // And for so many in each lane of (seq, layer), [K]. Errors: kOutOfMemory, also thrown; what was held before goes on being
+    // held.
+    Status hold_room(int seq, int layer, std::span<const int64_t> lengths);
     void let_go_of_room() noexcept;
     // No entry that a compaction with these plans drops, or none at all, lies where another cache's does, too, on a device:
     // what is dropped may come back, and keys turn. Errors: kOutOfMemory, kIo; the lanes are as before.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <numeric>
 #include <random>
 #include <set>
@@ -52,6 +54,12 @@ struct Texts {
     std::span<const int32_t> question = std::span(all).last(kQuestion);
 };
 
+size_t n_in_all(const std::vector<std::vector<int32_t>> & lanes) {
+    size_t n = 0;
+    for (const auto & lane : lanes) { n += lane.size(); }
+    return n;
+}
+
 struct Types {
     KvType type;
     KvType cold;
@@ -82,7 +90,10 @@ TEST_P(Repair, LogitsAreThoseOfAFullCacheWithExactlyTheKeptEntriesUnmasked) {
     EXPECT_GT(session.ledger().kv_missed, 0);
     EXPECT_LT(session.ledger().kv_missed, 1);
     EXPECT_NE(before, after);
-    for (size_t i = 0; i < before.size(); ++i) { EXPECT_EQ(before[i].size(), after[i].size()) << "lane " << i; }
+    EXPECT_EQ(n_in_all(before), n_in_all(after));
+    for (size_t i = 0; i < before.size(); ++i) {
+        EXPECT_GE(static_cast<int64_t>(after[i].size()), static_cast<int64_t>(before[i].size()) / kLeastShare) << "lane " << i;
+    }
 
     std::vector<float> got;
     RunHooks rows;
@@ -126,7 +137,7 @@ TEST(Repair, QueriesPayToBothWhatTheyPayToAFullCache) {
         for (float & x : queries.rows) { x = std::normal_distribution<float>(0, 3)(random); }
         Observed seen;
         ASSERT_TRUE(observe_queries(whole.forward->observer(), *whole.seq.cache, 0, 1, queries.rows.data(), queries.positions,
-                                    {.column_max = true}, seen)
+                                    {.column_sum = true}, seen)
                         .ok());
         const ColdScorer scorer(live);
         int n_lanes = 0;
@@ -135,11 +146,11 @@ TEST(Repair, QueriesPayToBothWhatTheyPayToAFullCache) {
             ASSERT_EQ(both.positions.size(), static_cast<size_t>(kContext));
             EXPECT_NEAR(paid.cold + paid.kept, 3 * live.shape().n_group, 1e-3);
             for (int j = 0; j < kContext; ++j) {
-                float most = 0;
+                float sum = 0;
                 for (int g = 0; g < live.shape().n_group; ++g) {
-                    most = std::max(most, seen.column_max.row(h * live.shape().n_group + g)[static_cast<size_t>(j)]);
+                    sum += seen.column_sum.row(h * live.shape().n_group + g)[static_cast<size_t>(j)];
                 }
-                EXPECT_NEAR(both.paid[static_cast<size_t>(j)], most, 1e-4) << policy << ", entry " << j;
+                EXPECT_NEAR(both.paid[static_cast<size_t>(j)], sum, 1e-4) << policy << ", entry " << j;
             }
         });
         ASSERT_TRUE(scored.ok()) << scored.message();
@@ -214,7 +225,7 @@ TEST(Repair, AQuestionOfAnyLengthIsAsked) {
     const auto before = lanes_below(session, kContext);
     ASSERT_TRUE(session.repair(all.last(90)).ok());  // more than are scored, and than a chunk
     const auto after = lanes_below(session, kContext);
-    for (size_t i = 0; i < before.size(); ++i) { EXPECT_EQ(before[i].size(), after[i].size()); }
+    EXPECT_EQ(n_in_all(before), n_in_all(after));
     ASSERT_TRUE(session.repair(all.last(1)).ok());
     EXPECT_TRUE(session.prefill(all.last(90)).ok());
 }
@@ -240,23 +251,73 @@ TEST(Repair, RefusesByNameWhatItCannotDo) {
     EXPECT_EQ(session.repair({}).code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(Repair, ABurstBringsTheTextBehindWhatIsLookedFor) {
+// A lane of 100 tokens; every third of the first 60 is here.
+LaneOfBoth some_lane(std::function<float(int32_t)> paid) {
     LaneOfBoth lane;
     for (int32_t p = 0; p < 100; ++p) {
         lane.positions.push_back(p);
-        lane.is_cold.push_back(p % 2 == 0 || p > 40 ? 1 : 0);  // 20 are kept
-        lane.paid.push_back(p == 70 ? 0.5F : 0.001F);
-        lane.is_protected.push_back(p == 1 ? 1 : 0);
+        lane.is_cold.push_back(p % 3 == 0 && p < 60 ? 0 : 1);
+        lane.paid.push_back(paid(p));
+        lane.is_protected.push_back(p == 3 ? 1 : 0);
     }
-    const LaneSwaps swaps = choose_swaps(lane, std::vector<float>(100));
-    EXPECT_EQ(swaps.in.size(), swaps.out.size());
+    return lane;
+}
+
+TEST(Swaps, WhatIsLookedForBringsTheTextAroundIt) {
+    const LaneOfBoth lane = some_lane([](int32_t p) { return p == 70 ? 0.5F : p == 80 ? 0.25F : 0.0F; });
+    const auto wants = wants_of(lane);
+    const LaneSwaps swaps = choose_swaps(lane, wants, 20);
     EXPECT_EQ(swaps.in.size(), 19U);
-    EXPECT_TRUE(std::ranges::binary_search(swaps.in, 70));
-    for (const int32_t i : swaps.in) {
-        EXPECT_GE(i, 70 - kBurstBefore);
-        EXPECT_LE(i, 70 + kBurstBehind);
+    EXPECT_EQ(swaps.out.size(), 19U);
+    for (int32_t p = 70 - kWantedAround; p <= 70 + kWantedAround; ++p) {
+        EXPECT_TRUE(std::ranges::binary_search(swaps.in, p)) << p;
     }
-    EXPECT_FALSE(std::ranges::binary_search(swaps.out, 1));
+    for (const int32_t p : swaps.in) { EXPECT_TRUE(p >= 70 - kWantedAround && p <= 80 + kWantedAround) << p; }
+    EXPECT_FALSE(std::ranges::binary_search(swaps.out, 3));  // protected
+    // Of fewer the entries that are looked for come first.
+    const LaneSwaps few = choose_swaps(lane, wants, 2);
+    EXPECT_EQ(few.in, std::vector<int32_t>{70});
+    // Of what nobody wants that which is here stays.
+    EXPECT_TRUE(choose_swaps(lane, std::vector<float>(100), 20).in.empty());
+}
+
+// Beside a sort of all entries.
+TEST(Swaps, EntriesAreThoseThatAreWantedMostOverAllLanes) {
+    std::mt19937 random(5);
+    for (int round = 0; round < 200; ++round) {
+        const size_t n_lanes = 1 + random() % 6;
+        std::vector<std::vector<float>> wants(n_lanes);
+        std::vector<WantingLane> lanes;
+        int64_t n_held = 0;
+        for (auto & lane : wants) {
+            lane.resize(1 + random() % 60);
+            const bool few_values = round % 3 == 0;
+            for (float & want : lane) {
+                want = few_values ? static_cast<float>(random() % 3) : std::exponential_distribution<float>()(random);
+            }
+            const auto n = static_cast<int64_t>(random() % (lane.size() + 1));
+            for (int64_t i = 0; i < n / 8; ++i) { lane[static_cast<size_t>(i)] = INFINITY; }
+            lanes.push_back({lane, n});
+            n_held += n;
+        }
+        const auto numbers = numbers_to_hold(lanes);
+        ASSERT_EQ(numbers.size(), n_lanes);
+        float least_in = INFINITY;
+        float most_out = 0;
+        int64_t n_then = 0;
+        for (size_t i = 0; i < n_lanes; ++i) {
+            const int64_t floor = lanes[i].n_held / kLeastShare;
+            EXPECT_GE(numbers[i], floor);
+            ASSERT_LE(numbers[i], std::ssize(wants[i]));
+            n_then += numbers[i];
+            std::ranges::sort(wants[i], std::greater<>());
+            const auto n = static_cast<size_t>(numbers[i]);
+            if (numbers[i] > floor) { least_in = std::min(least_in, wants[i][n - 1]); }
+            if (n < wants[i].size()) { most_out = std::max(most_out, wants[i][n]); }
+        }
+        EXPECT_LE(most_out, least_in) << "round " << round;
+        EXPECT_EQ(n_then, n_held) << "round " << round;
+    }
 }
 
 }  // namespace

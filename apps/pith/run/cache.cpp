@@ -130,11 +130,12 @@ int info_command(const CacheCommandFlags & flags) {
     return kExitOk;
 }
 
-// Without a model all that needs none; with one, whether it opens.
+// Without a model all that needs none; with one, whether it opens, unless it is a part of a state.
 int verify_command(CacheCommandFlags flags) {
     const auto file = SessionFile::open(flags.file);
     if (!file.ok()) { return fail(file.status()); }
-    if (flags.model.named()) {
+    const bool is_part = file->info().n_before > 0;
+    if (flags.model.named() && !is_part) {
         const Status found = find_model_of(file->info(), flags.file, flags.model);
         if (!found.ok()) { return fail_or_usage(found); }
         const auto model = flags.model.load();
@@ -143,10 +144,11 @@ int verify_command(CacheCommandFlags flags) {
         if (!session.ok()) { return fail(session.status()); }
     }
     if (flags.json) {
-        print_json({{"file", flags.file}, {"whole", true}, {"opened", flags.model.named()}});
+        print_json({{"file", flags.file}, {"whole", true}, {"opened", flags.model.named() && !is_part}});
     } else {
-        const char * more = flags.model.named() ? ", and opens with this model" : "";
-        if (file->info().n_before > 0) { more = ": a part of a state, which goes on from other files of its folder"; }
+        const char * more = is_part               ? ": a part of a state, which goes on from other files of its folder"
+                            : flags.model.named() ? ", and opens with this model"
+                                                  : "";
         std::printf("%s is whole%s\n", without_controls(flags.file).c_str(), more);
     }
     return kExitOk;

@@ -54,7 +54,11 @@ size_t EngineJob::most_alone(int64_t n_answer) const {
     const RunPlan & plan = *session_->given_plan;
     const int64_t n_observers = std::ssize(session_->observers);
     const int64_t n_prompt = std::ssize(request_.tokens) + n_observers;
-    return pith::most_bytes(session_->layout, most_entries(plan, session_->seq.policy, session_->shape(), n_prompt, n_answer)) +
+    // Lanes on devices that get more of what comes back have that room before others lose theirs.
+    const bool exchanges = look_at_ && request_.repair && session_->layout.any_on_device();
+    const int64_t n_exchanged = exchanges ? session_->shape().n_lanes() * plan.budget_at(n_prompt) : 0;
+    return pith::most_bytes(session_->layout,
+                            n_exchanged + most_entries(plan, session_->seq.policy, session_->shape(), n_prompt, n_answer)) +
            ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers + plan.n_reread);
 }
 

@@ -22,9 +22,8 @@ constexpr int32_t kRecent = 32;  // or, of a short one, a quarter
 
 // What the question's queries pay, lane by lane of the governed layers.
 struct Scores {
-    std::vector<std::vector<float>> paid;  // [lane of the cache] of the entries kept and cold, ascending
-    std::vector<float> mean_paid;          // [position] over all lanes
-    double cold = 0;                       // to all that is cold
+    std::vector<std::vector<float>> wants;  // [lane of the cache] of the entries kept and cold, ascending: swaps.h
+    double cold = 0;                        // paid to all that is cold
     double kept = 0;
 
     double missed() const { return cold > 0 ? cold / (cold + kept) : 0; }
@@ -40,17 +39,28 @@ Status run_question(LiveSession & session, std::span<const int32_t> question) {
     return {};
 }
 
+// Entries that stay whatever is asked.
+void protect(const LiveSession & session, int32_t end_of_context, LaneOfBoth & both) {
+    both.is_protected.assign(both.positions.size(), 0);
+    const auto n_kept = static_cast<int32_t>(std::ranges::count(both.is_cold, 0));
+    const int32_t recent = end_of_context - std::min(kRecent, n_kept / 4);
+    for (size_t i = 0; i < both.positions.size(); ++i) {
+        const int32_t p = both.positions[i];
+        const bool pinned = std::ranges::any_of(session.options.pinned,
+                                                [p](const PositionSpan & span) { return p >= span.begin && p < span.end; });
+        both.is_protected[i] = both.is_cold[i] == 0 && (p < kSinks || p >= recent || pinned) ? 1 : 0;
+    }
+}
+
 Result<Scores> score_all(LiveSession & session, std::span<const int32_t> question, const ColdScorer & scorer) {
     const Sequence & seq = session.seq;
     Scores scores;
-    scores.paid.resize(static_cast<size_t>(seq.cache->n_lanes()));
-    scores.mean_paid.resize(static_cast<size_t>(seq.n_tokens));
+    scores.wants.resize(static_cast<size_t>(seq.cache->n_lanes()));
     const auto end_of_context = static_cast<int32_t>(seq.n_tokens);
     const int n = static_cast<int>(std::min(std::ssize(question), kMostLookingTokens));
     const EvidenceNeeds needs{.window = n, .window_max = true};
     const SecondReading reading(session, EvidenceState(session.layout.shape_of_model(), needs, session.output));
     PITH_RETURN_IF_ERROR(run_question(session, question));
-    const auto n_lanes = static_cast<float>(session.shape().n_lanes());
     for (const int layer : session.governed) {
         const KeptQueries & kept = seq.evidence.layer(layer).queries;
         const auto positions = kept.positions();
@@ -58,26 +68,11 @@ Result<Scores> score_all(LiveSession & session, std::span<const int32_t> questio
         PITH_RETURN_IF_ERROR(scorer.score(queries, [&](int h, LaneOfBoth && both, const PaidToBoth & paid) {
             scores.cold += paid.cold;
             scores.kept += paid.kept;
-            for (size_t i = 0; i < both.paid.size(); ++i) {
-                scores.mean_paid[static_cast<size_t>(both.positions[i])] += both.paid[i] / n_lanes;
-            }
-            scores.paid[static_cast<size_t>(seq.cache->lane(0, layer, h))] = std::move(both.paid);
+            protect(session, end_of_context, both);
+            scores.wants[static_cast<size_t>(seq.cache->lane(0, layer, h))] = wants_of(both);
         }));
     }
     return scores;
-}
-
-// Entries that stay whatever is asked.
-void protect(const LiveSession & session, LaneOfBoth & both) {
-    both.is_protected.assign(both.positions.size(), 0);
-    const auto n_kept = static_cast<int32_t>(std::ranges::count(both.is_cold, 0));
-    const int32_t recent = static_cast<int32_t>(session.seq.n_tokens) - std::min(kRecent, n_kept / 4);
-    for (size_t i = 0; i < both.positions.size(); ++i) {
-        const int32_t p = both.positions[i];
-        const bool pinned = std::ranges::any_of(session.options.pinned,
-                                                [p](const PositionSpan & span) { return p >= span.begin && p < span.end; });
-        both.is_protected[i] = both.is_cold[i] == 0 && (p < kSinks || p >= recent || pinned) ? 1 : 0;
-    }
 }
 
 // What one lane exchanges.
@@ -123,26 +118,43 @@ struct Exchange {
     int64_t n_returned = 0;
 };
 
+// [governed lane] how many entries it holds then.
+std::vector<int64_t> numbers_then(const LiveSession & session, const Scores & scores) {
+    const RaggedCache & cache = *session.seq.cache;
+    std::vector<WantingLane> lanes;
+    for (const int layer : session.governed) {
+        for (int h = 0; h < session.shape().n_kv_heads; ++h) {
+            const int lane = cache.lane(0, layer, h);
+            lanes.push_back({scores.wants[static_cast<size_t>(lane)], cache.length(lane)});
+        }
+    }
+    return numbers_to_hold(lanes);
+}
+
 Result<Exchange> plan_exchange(const LiveSession & session, Scores scores, const ColdScorer & scorer) {
     Exchange exchange;
+    const std::vector<int64_t> numbers = numbers_then(session, scores);
+    auto number = numbers.begin();
     for (const int layer : session.governed) {
         LayerPlan plan{layer, {}};
         Ragged<int32_t> places;
         std::vector<std::vector<ColdStore::Entry>> returns;
         size_t n_of_layer = 0;
+        bool changes = false;
         for (int h = 0; h < session.shape().n_kv_heads; ++h) {
             LaneOfBoth both;
             std::vector<ColdStore::Entry> cold;
             PITH_RETURN_IF_ERROR(scorer.merge(layer, h, both, cold));
-            both.paid = std::exchange(scores.paid[static_cast<size_t>(session.seq.cache->lane(0, layer, h))], {});
-            protect(session, both);
-            LaneExchange lane = exchange_of(both, cold, choose_swaps(both, scores.mean_paid));
+            const auto wants = std::exchange(scores.wants[static_cast<size_t>(session.seq.cache->lane(0, layer, h))], {});
+            const LaneSwaps swaps = choose_swaps(both, wants, *number++);
+            changes = changes || !swaps.in.empty() || !swaps.out.empty();
+            LaneExchange lane = exchange_of(both, cold, swaps);
             plan.keep.push_row(lane.keep);
             places.push_row(lane.places);
             n_of_layer += lane.returns.size();
             returns.push_back(std::move(lane.returns));
         }
-        if (n_of_layer == 0) { continue; }
+        if (!changes) { continue; }
         exchange.n_returned += static_cast<int64_t>(n_of_layer);
         exchange.swap.back.layers.push_back(layer);
         for (auto & lane : returns) {

@@ -2,10 +2,10 @@
 // engine.
 //
 // The question runs behind the lanes as queries only (second_reading.h); what these pay to each lane's entries, kept and cold
-// in one softmax (cold_scores.h), decides which of them the lane holds within the budget it has (policy/lane/swaps.h). Nothing
-// else changes: the question is read behind it as any other. Whatever fails, the sequence is as before. Cost: a pass over the
-// question, and over the evicted keys on disk. Memory: a lane's keys at a time, in f16; 4 bytes for each cold entry; the rows
-// that come back, in a file where the budget is a ceiling in bytes.
+// in one softmax (cold_scores.h), decides which of them it holds; all together hold as many as before (policy/lane/swaps.h).
+// Nothing else changes: the question is read behind it as any other. Whatever fails, the sequence is as before. Cost: a pass
+// over the question, and over the evicted keys on disk. Memory: a lane's keys at a time, in f16; 4 bytes for each cold entry;
+// the rows that come back, in a file where the budget is a ceiling in bytes.
 //
 // Source:  RepairKV.
 // Differs: policy/lane/swaps.h.

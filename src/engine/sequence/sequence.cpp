@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/guarded.h"
+
 namespace pith {
 namespace {
 
@@ -221,9 +223,27 @@ Status Sequence::remember_dropped(std::span<const LayerKeep> keeps) {
     return {};
 }
 
+// Of lanes that hold more entries then.
+Status Sequence::hold_room_for(const Swap & swap) const {
+    auto back = swap.back.positions.begin();
+    for (const LayerPlan & plan_of_layer : swap.plans) {
+        std::vector<int64_t> then;
+        for (int h = 0; h < cache->n_kv_heads(plan_of_layer.layer); ++h) {
+            then.push_back(std::ssize(plan_of_layer.keep.row(h)) + std::ssize(*back++));
+        }
+        PITH_RETURN_IF_ERROR(cache->hold_room(0, plan_of_layer.layer, then));
+    }
+    return {};
+}
+
 Status Sequence::swap(Swap swap, const RunTasks & run_tasks) {
     PITH_RETURN_IF_ERROR(save_snapshots_before_compaction(Layers::kGoverned));
     PITH_RETURN_IF_ERROR(cache->make_whole());
+    const Status has_room = guarded([&] { return hold_room_for(swap); });
+    if (!has_room.ok()) {
+        cache->let_go_of_room();
+        return has_room;
+    }
     count_peak(swap.back.memory_bytes());
     ++n_moves_;
     cache->hold_room();  // nothing fails from here on

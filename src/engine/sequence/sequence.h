@@ -161,6 +161,7 @@ public:
     size_t saved_bytes() const;  // by snapshots
 
 private:
+    Status hold_room_for(const Swap & swap) const;
     Status save_snapshots_before_compaction(Layers which);
     Status save_snapshots_that_restoring_breaks(const Session::Snapshot & target, Layers which);
     int n_behind_window(int layer, int64_t next_position) const noexcept;

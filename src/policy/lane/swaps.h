@@ -1,9 +1,12 @@
-// swaps.h - which of a lane's evicted entries a question wants back, and which of those it holds leave for them. Stage: select.
+// swaps.h - which evicted entries a question wants back, and which of those that are here leave for them. Stage: select.
 // Pure C++: no ggml, no I/O.
 //
-// Source:  RepairKV: positions that a question's tokens pay most to come back, with a burst of tokens around each.
-// Differs: there the same positions in every lane; here each lane has its own, and what the question pays on average over all
-//          lanes counts in each of them.
+// In three steps: how much each entry of a lane is wanted; how many entries each lane holds then, of as many in all as now; and
+// which those are. Heads that look at much of the text so get room from heads that look at little of it.
+//
+// Source:  RepairKV: positions that a question's tokens pay most to come back, with the text around each.
+// Differs: there the same positions in every lane, and in each the same number; here each lane has its own, of one ranking of
+//          all lanes' entries.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +19,33 @@ namespace pith {
 struct LaneOfBoth {
     std::vector<int32_t> positions;
     std::vector<uint8_t> is_cold;
-    std::vector<float> paid;  // the most that a query of the question pays to it, over all of these
+    std::vector<float> paid;  // what the question's queries pay to it, of all that they pay to these, summed over queries
     std::vector<uint8_t> is_protected;
 };
 
-struct LaneSwaps {  // indices into the above, ascending; as many of one as of the other
+inline constexpr int kWantedAround = 6;  // an entry that is looked for brings so many positions on both sides
+
+// [entry]: the most that is paid within kWantedAround, and a little for what is paid to the entry itself; infinity: protected.
+// Cost: O(n).
+std::vector<float> wants_of(const LaneOfBoth & lane);
+
+// A lane that takes part in an exchange.
+struct WantingLane {
+    std::span<const float> wants;  // of all its entries
+    int64_t n_held = 0;            // now
+};
+
+// How many each lane holds then: those that are wanted most over all lanes, and in each at least one for every kLeastShare that
+// it holds now. In all as many as now.   Cost: O(n), n all entries.
+inline constexpr int64_t kLeastShare = 8;
+std::vector<int64_t> numbers_to_hold(std::span<const WantingLane> lanes);
+
+struct LaneSwaps {  // indices into the lane's entries, ascending
     std::vector<int32_t> out;
     std::vector<int32_t> in;
 };
 
-inline constexpr int kBurstBehind = 20;  // an entry that is looked for brings the text that follows it
-inline constexpr int kBurstBefore = 2;
-
-// mean_paid [position]: over all lanes.   Cost: O(n log n), n its entries.
-LaneSwaps choose_swaps(const LaneOfBoth & lane, std::span<const float> mean_paid);
+// It holds the n that are wanted most; of equals those that are here already, then the newer. REQUIRES: n is at most all.
+LaneSwaps choose_swaps(const LaneOfBoth & lane, std::span<const float> wants, int64_t n);
 
 }  // namespace pith
