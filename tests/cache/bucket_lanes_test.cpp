@@ -282,6 +282,29 @@ TEST_F(BucketLanesTest, WhatComesBackFindsItsRoomHeld) {
     EXPECT_LE(cache->allocated_bytes(), bytes);
 }
 
+TEST_F(BucketLanesTest, WhatComesBackMayBeMoreThanThereWas) {
+    auto cache = make(true);
+    auto whole = make(true);
+    ASSERT_TRUE(append(*cache, 0, 0, 200).ok());
+    ASSERT_TRUE(append(*whole, 0, 0, 900).ok());
+    const Ragged<int32_t> keep = some_of(*cache, 0);
+    const LayerKeep one{0, &keep};
+    auto rest = whole->save_dropped(0, std::span(&one, 1), 900, Spill::kMemory);
+    ASSERT_TRUE(rest.ok());
+    const auto before = held(*cache);
+    device_->is_full = true;
+    EXPECT_EQ(cache->hold_room(0, 0, std::vector<int64_t>(3, 900)).code(), ErrorCode::kOutOfMemory);
+    EXPECT_EQ(held(*cache), before);
+    device_->is_full = false;
+    ASSERT_TRUE(cache->hold_room(0, 0, std::vector<int64_t>(3, 900)).ok());
+    EXPECT_EQ(held(*cache), before);
+    device_->is_full = true;  // from here on nothing fails
+    cache->compact(0, 0, keep);
+    cache->put_back(0, *rest);
+    EXPECT_EQ(held(*cache), held(*whole));
+    cache->let_go_of_room();
+}
+
 TEST_F(BucketLanesTest, AForkTakesNothingAndChangesNothingOfItsBase) {
     auto base = make(true);
     for (int l = 0; l < 2; ++l) { ASSERT_TRUE(append(*base, l, 0, 300).ok()); }

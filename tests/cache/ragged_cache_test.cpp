@@ -252,6 +252,61 @@ TEST_F(RaggedCacheTest, SavedLanesComeBackAfterEvictionAndTruncationCutsTheEnd) 
     EXPECT_TRUE(c.check_invariants().ok());
 }
 
+// What comes back may be more than a lane has ever held.
+TEST_F(RaggedCacheTest, RoomIsHeldForMoreThanThereWas) {
+    constexpr int kMore = 5000;
+    auto small = RaggedCache::make(layout_of(GGML_TYPE_F32), 100);
+    auto large = RaggedCache::make(layout_of(GGML_TYPE_F32), kMore);
+    ASSERT_TRUE(small.ok() && large.ok());
+    RaggedCache & c = **small;
+    for (int l = 0; l < 2; ++l) { append(c, l, 0, 60); }
+    append(**large, 1, 0, kMore);
+    Ragged<int32_t> keep;
+    std::vector<int32_t> first(60);
+    std::iota(first.begin(), first.end(), 0);
+    for (int h = 0; h < 3; ++h) { keep.push_row(first); }
+    const LayerKeep one{1, &keep};
+    const RestingLanes rest = (*large)->save_dropped(0, std::span(&one, 1), kMore, Spill::kMemory).value();
+#if !defined(__SANITIZE_ADDRESS__)
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+    const rlimit none{1 << 20, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+    const Status refused = c.hold_room(0, 1, std::vector<int64_t>(3, kMore));
+    setrlimit(RLIMIT_AS, &before);
+    EXPECT_EQ(refused.code(), ErrorCode::kOutOfMemory) << refused.message();
+    expect_rows_follow_positions(c);
+#endif
+    ASSERT_TRUE(c.hold_room(0, 1, std::vector<int64_t>(3, kMore)).ok());
+    c.put_back(0, rest);
+    EXPECT_EQ(c.length(c.lane(0, 1, 2)), kMore);
+    EXPECT_EQ(c.length(c.lane(0, 0, 2)), 60);
+    expect_rows_follow_positions(c);
+    EXPECT_TRUE(c.check_invariants().ok());
+}
+
+TEST_F(RaggedCacheTest, LanesAreLoadedPieceByPiece) {
+    auto whole = RaggedCache::make(layout_of(GGML_TYPE_F32), 400);
+    auto pieces = RaggedCache::make(layout_of(GGML_TYPE_F32), 400);
+    ASSERT_TRUE(whole.ok() && pieces.ok());
+    int n = 0;
+    for (const int next : {1, 90, 91, 400}) {
+        auto piece = RaggedCache::make(layout_of(GGML_TYPE_F32), 400).value();
+        for (int l = 0; l < 2; ++l) {
+            append(**whole, l, n, next - n);
+            append(*piece, l, n, next - n);
+        }
+        ASSERT_TRUE((*pieces)->load_behind(0, piece->save(0, std::vector<int>(6, next - n)).value()).ok());
+        n = next;
+        EXPECT_EQ((*pieces)->n_entries(), (*whole)->n_entries());
+    }
+    for (int i = 0; i < (*whole)->n_lanes(); ++i) {
+        EXPECT_TRUE(std::ranges::equal((*pieces)->positions(i), (*whole)->positions(i)));
+    }
+    expect_rows_follow_positions(**pieces);
+    EXPECT_TRUE((*pieces)->check_invariants().ok());
+}
+
 // AddressSanitizer has taken more addresses than any limit leaves.
 #if !defined(__SANITIZE_ADDRESS__)
 TEST_F(RaggedCacheTest, SavedLanesThatCannotBeReservedChangeNothing) {
