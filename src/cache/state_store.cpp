@@ -10,7 +10,6 @@
 #include <ctime>
 #include <filesystem>
 #include <map>
-#include <ranges>
 #include <system_error>
 #include <utility>
 
@@ -167,7 +166,7 @@ void StateStore::add(const std::string & path, const FoundState & before) {
 }
 
 void StateStore::touch(const FoundState & state) const {
-    for (const std::string & path : state.paths | std::views::reverse) { touch_file(path); }
+    std::for_each(state.paths.rbegin(), state.paths.rend(), touch_file);
 }
 
 // What another process removes meanwhile has gone the same way: both begin with the least recently used.

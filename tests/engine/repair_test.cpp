@@ -252,7 +252,7 @@ TEST(Repair, RefusesByNameWhatItCannotDo) {
 }
 
 // A lane of 100 tokens; every third of the first 60 is here.
-LaneOfBoth some_lane(std::function<float(int32_t)> paid) {
+LaneOfBoth some_lane(const std::function<float(int32_t)> & paid) {
     LaneOfBoth lane;
     for (int32_t p = 0; p < 100; ++p) {
         lane.positions.push_back(p);

@@ -1,18 +1,19 @@
 // repair.cpp - one question: its queries, their scores, and one exchange of entries in all lanes.
 #include "engine/evict/repair.h"
-#include "core/items.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "core/guarded.h"
+#include "core/items.h"
 #include "core/stopwatch.h"
 #include "device/cpu_threads.h"
 #include "engine/evict/cold_scores.h"
 #include "engine/evict/second_reading.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
+#include "engine/settle/session_plan.h"
 
 namespace pith {
 namespace {

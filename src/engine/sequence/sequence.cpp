@@ -239,7 +239,7 @@ Status Sequence::hold_room_for(const Swap & swap) const {
 Status Sequence::swap(Swap swap, const RunTasks & run_tasks) {
     PITH_RETURN_IF_ERROR(save_snapshots_before_compaction(Layers::kGoverned));
     PITH_RETURN_IF_ERROR(cache->make_whole());
-    const Status has_room = guarded([&] { return hold_room_for(swap); });
+    Status has_room = guarded([&] { return hold_room_for(swap); });
     if (!has_room.ok()) {
         cache->let_go_of_room();
         return has_room;
