@@ -224,7 +224,7 @@ public:
     Result<RestingLanes> save_dropped(int seq, std::span<const LayerKeep> keeps, int32_t end, Spill where) const;
     // Two ways back: in place of what the layers' lanes hold, all of it or, on an error, none (kIo: a device failed, and what
     // it held is lost); and between what they hold, which allocates nothing. REQUIRES: no layer is in two of them; for
-    // put_back(), that the lanes have held as many entries before, or room for them is held.
+    // put_back(), that the lanes have held as many entries before, or room for so many is held.
     Status load(int seq, std::span<const RestingLanes * const> saved);
     Status load(int seq, const RestingLanes & saved) {
         const RestingLanes * one = &saved;

@@ -281,9 +281,11 @@ CacheLayout SavedSession::layout() const {
 }
 
 bool SavedSession::holds_all() const {
-    return std::ranges::all_of(entries.positions, [this](const std::vector<int32_t> & lane) {
-        return std::ssize(lane) == std::ssize(tokens) && lane.front() == before.n && lane.back() == n_tokens() - 1;
-    });
+    const bool stands = entries.shift == 0 &&
+                        std::ranges::all_of(entries.turned, [](const std::vector<int32_t> & lane) { return lane.empty(); });
+    return stands && std::ranges::all_of(entries.positions, [this](const std::vector<int32_t> & lane) {
+               return std::ssize(lane) == std::ssize(tokens) && lane.front() == before.n && lane.back() == n_tokens() - 1;
+           });
 }
 
 int64_t SavedSession::n_governed_lanes() const {

@@ -76,7 +76,7 @@ struct SavedSession {
 
     CacheLayout layout() const;  // of lanes alone
     int64_t n_tokens() const { return before.n + std::ssize(tokens); }
-    bool holds_all() const;  // each lane has an entry of every token of the file, and no other
+    bool holds_all() const;  // each lane has an entry of every token of the file, where it was read, and no other
     // Lanes and entries of the layers that see everything, which are those that policies count.
     int64_t n_governed_lanes() const;
     int64_t n_governed_entries() const;
