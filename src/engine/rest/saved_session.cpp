@@ -10,6 +10,7 @@
 
 #include "cache/kv_type.h"
 #include "core/byte_stream.h"
+#include "engine/rest/saved_gates.h"
 #include "engine/rest/session_settings.h"
 
 namespace pith {
@@ -302,55 +303,6 @@ int64_t SavedSession::n_governed_entries() const {
 
 uint64_t SavedSession::window_bytes() const {
     return bytes_of_rows(*this, /*windows_alone=*/true);
-}
-
-void write_gates(const GateState & gates, ByteWriter & to) {
-    if (!gates.says_anything()) { return to.number(uint64_t{0}); }
-    to.number(uint64_t{gates.hidden.size()});
-    for (const HiddenKeys & layer : gates.hidden) {
-        for (const std::vector<int32_t> & lane : layer.positions) { to.array(lane); }
-    }
-    for (const GateMemory & layer : gates.memory) {
-        to.number(uint64_t{layer.size()});
-        for (const auto & block : layer) {
-            to.number(block->n);
-            to.array(block->k);
-            to.array(block->v);
-        }
-    }
-}
-
-Result<GateState> read_gates(ByteReader & from, const CacheShape & shape, int n_recent, size_t key_floats, int64_t n_tokens) {
-    const Status bad(ErrorCode::kBadFile, "what it says of gates makes no sense");
-    const auto n_layers = from.number<uint64_t>();
-    if (n_layers == 0) { return from.ok() ? Result<GateState>(GateState()) : Result<GateState>(bad); }
-    if (n_layers != static_cast<uint64_t>(shape.n_layers)) { return bad; }
-    GateState gates(shape, n_recent);
-    for (HiddenKeys & layer : gates.hidden) {
-        for (std::vector<int32_t> & lane : layer.positions) {
-            lane = from.array<int32_t>();
-            const bool ascends = std::ranges::adjacent_find(lane, std::greater_equal<>()) == lane.end();
-            if (!ascends || (!lane.empty() && (lane.front() < 0 || lane.back() >= n_tokens))) { return bad; }
-        }
-    }
-    for (GateMemory & layer : gates.memory) {
-        int64_t n = 0;
-        const size_t n_blocks = from.count(sizeof(int) + 2 * sizeof(uint64_t));
-        for (size_t i = 0; i < n_blocks; ++i) {
-            auto block = std::make_shared<GateBlock>();
-            block->n = from.number<int>();
-            block->k = from.array<float>();
-            block->v = from.array<float>();
-            n += block->n;
-            const bool fits = block->n > 0 && n <= n_tokens && key_floats > 0 &&
-                              block->k.size() == static_cast<size_t>(block->n) * key_floats &&
-                              block->v.size() == block->k.size();
-            if (!fits) { return bad; }
-            layer.push_back(std::move(block));
-        }
-    }
-    if (!from.ok()) { return bad; }
-    return gates;
 }
 
 Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence) {

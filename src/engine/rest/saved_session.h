@@ -129,11 +129,4 @@ struct SeenEntries {
 };
 SeenEntries seen_entries(const CacheLayout & layout, std::span<const int> lane_lengths, int64_t n_tokens);
 
-// What gates left, for layers of this shape.   key_floats: of a token's keys in a gate; 0: no gate remembers any.
-// Errors: kBadFile.
-void write_gates(const GateState & gates, ByteWriter & to);
-Result<GateState> read_gates(ByteReader & from, const CacheShape & shape, int n_recent, size_t key_floats, int64_t n_tokens);
-// Of the session's own gates, or none.
-Result<GateState> read_gates_of(const LiveSession & session, ByteReader & from, int64_t n_tokens);
-
 }  // namespace pith

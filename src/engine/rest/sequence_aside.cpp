@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/byte_stream.h"
+#include "engine/rest/saved_gates.h"
 #include "engine/rest/saved_session.h"
 
 namespace pith {

@@ -14,6 +14,7 @@
 #include "engine/parts/model_parts.h"
 #include "engine/pass/live_session.h"
 #include "engine/rest/resume.h"
+#include "engine/rest/saved_gates.h"
 #include "engine/rest/saved_session.h"
 #include "engine/rest/session_settings.h"
 #include "engine/settle/make_session.h"
@@ -131,17 +132,6 @@ SeenEntries seen_entries(const CacheLayout & layout, std::span<const int> lane_l
         lane += n_kv;
     }
     return seen;
-}
-
-Result<GateState> read_gates_of(const LiveSession & session, ByteReader & from, int64_t n_tokens) {
-    if (!session.gates) { return read_gates(from, session.layout.shape_of_model(), 1, 0, n_tokens); }
-    const GateConfig & config = session.gates->config();
-    const bool remembers = config.causal && config.kind == GateKind::kAttention;
-    const size_t key_floats = remembers ? static_cast<size_t>(config.head_dim) * static_cast<size_t>(config.n_heads) : 0;
-    PITH_ASSIGN_OR_RETURN(GateState state,
-                          read_gates(from, session.layout.shape_of_model(), config.n_recent, key_floats, n_tokens));
-    if (state.hidden.empty()) { state = GateState(session.layout.shape_of_model(), config.n_recent); }  // it said nothing
-    return state;
 }
 
 Status read_part(const SavedSession & saved, const CacheFileView & file, const LiveSession & session, int64_t n_tokens,
