@@ -150,8 +150,7 @@ Status RaggedCache::make_room_for(int seq, const RestingLanes & entries, bool be
             std::vector<int32_t> & there = positions_of(at);
             const auto room = static_cast<size_t>(n);
             if (there.capacity() < room) { there.reserve(behind ? std::max(room, 2 * there.capacity()) : room); }
-            turned_of(at).reserve(entries.turned[i].size() + (behind ? turned_of(at).size() : 0));
-            ++i;
+            turned_of(at).reserve(entries.turned[i++].size());
         }
         if (!in_buckets(layer)) { continue; }
         PITH_RETURN_IF_ERROR(make_whole(layer, nullptr));
@@ -160,7 +159,7 @@ Status RaggedCache::make_room_for(int seq, const RestingLanes & entries, bool be
     return {};
 }
 
-// REQUIRES: there is room for them.
+// REQUIRES: there is room for them, and no key of the lanes has turned.
 void RaggedCache::write_behind(int seq, const RestingLanes & entries) noexcept {
     size_t i = 0;
     each_lane(entries, [&](int layer, int h, std::span<const int32_t> from, const uint8_t * k, const uint8_t * v) {
@@ -169,8 +168,7 @@ void RaggedCache::write_behind(int seq, const RestingLanes & entries) noexcept {
         make_own(seq, layer, h, before);
         store(layer).write(in_layer(seq, h), before, std::ssize(from), k, v);
         positions_of(at).insert(positions_of(at).end(), from.begin(), from.end());
-        const std::vector<int32_t> & standing = entries.turned[i++];
-        turned_of(at).insert(turned_of(at).end(), standing.begin(), standing.end());
+        turned_of(at) = entries.turned[i++];
         settle(seq, layer, h, before, /*frees=*/false);
         if (layout_.governs(layer)) { peak_lane_entries_ = std::max(peak_lane_entries_, length(at)); }
     });

@@ -59,8 +59,12 @@ void touch_file(const std::string & path) {
 
 }  // namespace
 
+uint64_t hash_of_tokens(std::span<const int32_t> tokens) {
+    return hash64(bytes_of_tokens(tokens));
+}
+
 StateName StateName::of(uint64_t scope, std::span<const int32_t> tokens, int64_t n_before) {
-    return {scope, n_before, std::ssize(tokens), hash64(bytes_of_tokens(tokens))};
+    return {scope, n_before, std::ssize(tokens), hash_of_tokens(tokens)};
 }
 
 std::optional<StateName> StateName::parse(std::string_view file_name) {

@@ -22,6 +22,8 @@
 
 namespace pith {
 
+uint64_t hash_of_tokens(std::span<const int32_t> tokens);
+
 // What a state's file is called.
 struct StateName {
     uint64_t scope = 0;

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -99,10 +100,10 @@ Status write_saved(const std::string & path, const SavedSession & session, const
 
 // A state's files but for the last, read one after the other, so that no more than one is in memory beside its entries.
 struct PartsRead {
-    std::vector<int32_t> tokens;
-    std::unique_ptr<RaggedCache> entries;
+    std::span<const int32_t> tokens;
+    std::unique_ptr<RaggedCache> entries;  // of all of these
 };
-// The next of them. n_tokens: of all files, the last included.   Errors: kBadFile, kOutOfMemory.
+// The entries of the next of them. n_tokens: of all files, the last included.   Errors: kBadFile, kOutOfMemory.
 Status read_part(const SavedSession & saved, const CacheFileView & file, const LiveSession & session, int64_t n_tokens,
                  PartsRead & parts);
 // What the file says, for a session of its model. base: as OpenAs has it; before: what it goes on from.

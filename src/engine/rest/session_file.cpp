@@ -145,9 +145,7 @@ Status read_part(const SavedSession & saved, const CacheFileView & file, const L
         PITH_ASSIGN_OR_RETURN(parts.entries, RaggedCache::make(session.layout, capacity));
         for (int l = 0; l < session.n_layers(); ++l) { PITH_RETURN_IF_ERROR(parts.entries->reserve(0, l, n_tokens)); }
     }
-    PITH_RETURN_IF_ERROR(parts.entries->load_behind(0, saved.entries));
-    parts.tokens.insert(parts.tokens.end(), saved.tokens.begin(), saved.tokens.end());
-    return {};
+    return parts.entries->load_behind(0, saved.entries);
 }
 
 Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileView & from, const LiveSession & session,

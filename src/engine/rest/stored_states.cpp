@@ -58,10 +58,6 @@ void cut_back(SequenceAtRest & sequence, int64_t n_tokens) {
     sequence.logits.clear();
 }
 
-uint64_t hash_of_tokens(std::span<const int32_t> tokens) {
-    return hash64({reinterpret_cast<const uint8_t *>(tokens.data()), tokens.size_bytes()});
-}
-
 // What the files of the sequence take, or a little more.
 uint64_t bytes_in_file(const Sequence & seq) {
     return seq.cache->needed_bytes() + seq.states.size_bytes() + seq.evidence.size_bytes() + seq.bookkeeping_bytes() +
@@ -142,7 +138,7 @@ FoundShared StoredStates::find_shared(const LiveSession & session, const StateSc
         found.n_tokens = chunk_end_before(*state.plan, found.n_tokens - 1);
         if (found.n_tokens == 0 || n_in_file > found.n_tokens) { return {}; }
     }
-    if (n_in_file == found.n_tokens && in_file) { store_->touch(*in_file); }
+    if (in_file && n_in_file == found.n_tokens) { store_->touch(*in_file); }
     return found;
 }
 
@@ -184,14 +180,14 @@ int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std
 
 Status StoredStates::load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens,
                           std::string & file) const {
+    const ModelIdentity model = identity_of(*session.file, gate_that_matters(session));
     PartsRead before;
     for (const std::string & path : found.paths) {
         file = path;
         PITH_ASSIGN_OR_RETURN(const CacheFile opened, CacheFile::open(path));
         PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(opened.view()));
         const auto begin = static_cast<size_t>(saved.before.n);
-        const bool same = saved.model == identity_of(*session.file, gate_that_matters(session)) &&
-                          same_settings(session, saved.options, saved.policy, *saved.sequence.plan) &&
+        const bool same = saved.model == model && same_settings(session, saved.options, saved.policy, *saved.sequence.plan) &&
                           saved.before.n == std::ssize(before.tokens) && saved.n_tokens() <= found.n_tokens &&
                           (begin == 0 || saved.before.hash == hash_of_tokens(before.tokens));
         if (!same || !std::ranges::equal(saved.tokens, tokens.subspan(begin, saved.tokens.size()))) {
@@ -199,6 +195,7 @@ Status StoredStates::load(LiveSession & session, const FoundState & found, std::
         }
         if (saved.n_tokens() < found.n_tokens) {
             PITH_RETURN_IF_ERROR(read_part(saved, opened.view(), session, found.n_tokens, before));
+            before.tokens = tokens.first(static_cast<size_t>(saved.n_tokens()));
             continue;
         }
         PITH_ASSIGN_OR_RETURN(SequenceAtRest state,

@@ -19,7 +19,8 @@ namespace pith {
 struct LaneOfBoth {
     std::vector<int32_t> positions;
     std::vector<uint8_t> is_cold;
-    std::vector<float> paid;  // what the question's queries pay to it, of all that they pay to these, summed over queries
+    std::vector<float>
+        paid;  // what the question's queries pay to it, of all that they pay to these, summed over queries and their heads
     std::vector<uint8_t> is_protected;
 };
 
