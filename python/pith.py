@@ -99,7 +99,8 @@ class _SessionOptions(_Options):
                 ("prefill", c_char_p), ("n_threads", c_int32), ("max_context", c_int32), ("chunk", c_int32),
                 ("evict_every", c_int32), ("pinned", POINTER(_Span)), ("n_pinned", c_size_t), ("heads_file", c_char_p),
                 ("observe", c_char_p), ("n_snapshots", c_int32), ("grid", c_int32), ("rotate_kv", c_bool),
-                ("context_shift", c_bool), ("cold", c_char_p), ("cold_bytes", c_uint64), ("draft_ngram", c_int32)]
+                ("context_shift", c_bool), ("cold", c_char_p), ("cold_bytes", c_uint64), ("draft_ngram", c_int32),
+                ("look_back", c_bool)]
 
 
 class _RunOptions(_Options):
@@ -122,7 +123,8 @@ class _Ledger(_Options):
               ("n_context_shifts", c_int64), ("kv_missed", c_double)] + [
                   (name, c_int64) for name in ("n_repairs", "returned_entries", "cold_entries", "cold_lost_entries",
                                                "cold_bytes", "cold_read_bytes")
-              ] + [("repair_s", c_double), ("n_drafted", c_int64), ("n_draft_accepted", c_int64)]
+              ] + [("repair_s", c_double), ("n_drafted", c_int64), ("n_draft_accepted", c_int64),
+                   ("look_back_s", c_double)]
 
 
 class _ScorerOptions(_Options):

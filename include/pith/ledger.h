@@ -39,8 +39,9 @@ struct Ledger {
     int64_t cold_entries = 0;       // outside the budget now
     int64_t cold_lost_entries = 0;  // evicted when there was no more room for them
     int64_t cold_bytes = 0;         // on disk
-    int64_t cold_read_bytes = 0;    // from there, for questions
+    int64_t cold_read_bytes = 0;    // from there, for questions and for prompts that look back
     double repair_s = 0;            // of prefill_s and decode_s nothing
+    double look_back_s = 0;         // of prefill_s and repair_s: until what prompts look back at was there, and gone again
 
     size_t kv_needed_bytes = 0;        // what the entries take, to the byte
     size_t kv_full_bytes = 0;          // what they would take had nothing been evicted

@@ -176,6 +176,8 @@ struct pith_session_options {
     uint64_t cold_bytes; /* 8 GiB; the most of it */
     int32_t draft_ngram; /* 0; tokens at most that a decoded token's pass may run ahead, where n-grams of the text foretell
                           * them: whoever then feeds these has their logits without a pass. Logits stay the same. 0: none */
+    bool look_back;      /* false; with `cold`: a prompt's tokens see what was evicted, too, layer by layer, as if nothing had
+                          * been. Takes the time of a full cache, and memory for one layer of it */
 };
 PITH_API void pith_session_options_init(struct pith_session_options * options, size_t size); /* size: sizeof *options */
 
@@ -209,6 +211,7 @@ struct pith_ledger {
     int64_t n_repairs, returned_entries, cold_entries, cold_lost_entries, cold_bytes, cold_read_bytes;
     double repair_s;
     int64_t n_drafted, n_draft_accepted; /* tokens that ran ahead, and of these those that were fed (draft_ngram) */
+    double look_back_s; /* of prefill_s and repair_s: until what prompts look back at was there, and gone again */
 };
 
 PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,

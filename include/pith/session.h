@@ -85,6 +85,12 @@ struct SessionOptions {
     // nullopt: it is gone. Not for policies whose gates decide what is cached at all.
     std::optional<KvType> cold;
     uint64_t cold_bytes = uint64_t{8} << 30U;
+    // With `cold`: the tokens of a prompt see what was evicted, too. Of one layer after the other it comes back while a chunk
+    // goes through it, so that the text is read as by a cache that holds all of it, and only what is answered sees the budget.
+    // Costs what attention to the whole text takes, the reading of what was evicted from disk for each chunk, and memory for
+    // one layer's; a budget in bytes, or a ceiling, has that inside, and where it is too little, the newest of it. Not once
+    // keys have turned (context_shift), nor for what append() and decode() feed.
+    bool look_back = false;
     // Snapshots that will be held at a time. The budget `auto` leaves memory for the copies that evictions make of what they
     // hold; under one in bytes these lie in files without names, and others do not count them.
     int n_snapshots = 0;

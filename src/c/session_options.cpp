@@ -45,6 +45,7 @@ Result<pith::SessionOptions> pith::c::session_options(const pith_session_options
     if (given.cold != nullptr) { PITH_ASSIGN_OR_RETURN(options.cold, kv_type({"cold"}, given.cold)); }
     options.cold_bytes = given.cold_bytes;
     options.draft_ngram = given.draft_ngram;
+    options.look_back = given.look_back;
     const std::string prefill = text_of(given.prefill);
     if (prefill == "one-shot") {
         options.prefill = pith::PrefillSchedule::kOneShot;
@@ -92,6 +93,7 @@ pith_ledger pith::c::ledger_of(const Ledger & l) {
     all.n_generated = l.n_generated;
     all.n_drafted = l.n_drafted;
     all.n_draft_accepted = l.n_draft_accepted;
+    all.look_back_s = l.look_back_s;
     all.n_evictions = l.n_evictions;
     all.evicted_entries = l.evicted_entries;
     all.kept_entries = l.kept_entries;

@@ -8,6 +8,8 @@
 namespace pith {
 namespace {
 
+constexpr int32_t kRowsReadThrough = 16;  // that nobody wants, between two that somebody does
+
 // Indices below n that `kept` leaves out, both ascending.
 std::vector<int32_t> left_out(std::span<const int32_t> kept, int n) {
     std::vector<int32_t> gone;
@@ -194,23 +196,37 @@ Status ColdStore::read_rows(int lane, const RowsOf & of, std::span<const Entry> 
                             uint8_t * to) const {
     if (entries.empty()) { return {}; }
     const std::vector<Segment> & segments = (*lanes_)[static_cast<size_t>(lane)].segments;
+    std::vector<std::vector<size_t>> of_segments(segments.size());  // which entries
+    for (size_t i = 0; i < entries.size(); ++i) { of_segments[static_cast<size_t>(entries[i].segment)].push_back(i); }
     const size_t of_row = row_bytes(*layout_, of);
+    const size_t of_row_as = row_bytes(as, of);
+    const auto most = static_cast<int32_t>(std::max<size_t>(1, kBufferBytes / of_row));
     std::vector<uint8_t> rows;
+    std::vector<uint8_t> made;
     std::vector<float> scratch;
-    for (size_t i = 0; i < entries.size();) {  // neighbours together
-        const Entry & first = entries[i];
-        size_t n = 1;
-        while (i + n < entries.size() && entries[i + n].segment == first.segment &&
-               entries[i + n].row == first.row + static_cast<int32_t>(n)) {
-            ++n;
+    for (size_t s = 0; s < segments.size(); ++s) {
+        std::vector<size_t> & wanted = of_segments[s];
+        std::ranges::sort(wanted, {}, [&](size_t i) { return entries[i].row; });
+        for (size_t first = 0; first < wanted.size();) {  // rows near each other are read, and turned into the others, at once
+            const int32_t begin = entries[wanted[first]].row;
+            int32_t end = begin + 1;
+            size_t last = first + 1;
+            while (last < wanted.size() && entries[wanted[last]].row < std::min(end + kRowsReadThrough, begin + most)) {
+                end = entries[wanted[last++]].row + 1;
+            }
+            const auto n = static_cast<size_t>(end - begin);
+            rows.resize(n * of_row);
+            made.resize(n * of_row_as);
+            scratch.resize(n * static_cast<size_t>(row_length(*layout_, of)));
+            const uint64_t at = first_row_at(segments[s], of) + static_cast<uint64_t>(begin) * of_row;
+            PITH_RETURN_IF_ERROR(read(segments[s], at, rows));
+            convert_rows(*layout_, as, of, static_cast<int64_t>(n), rows.data(), made.data(), scratch);
+            for (; first < last; ++first) {
+                const size_t i = wanted[first];
+                const auto row = static_cast<size_t>(entries[i].row - begin);
+                std::copy_n(made.data() + row * of_row_as, of_row_as, to + i * of_row_as);
+            }
         }
-        const Segment & segment = segments[static_cast<size_t>(first.segment)];
-        rows.resize(n * of_row);
-        scratch.resize(n * static_cast<size_t>(row_length(*layout_, of)));
-        PITH_RETURN_IF_ERROR(read(segment, first_row_at(segment, of) + static_cast<uint64_t>(first.row) * of_row, rows));
-        convert_rows(*layout_, as, of, static_cast<int64_t>(n), rows.data(), to, scratch);
-        to += n * row_bytes(as, of);
-        i += n;
     }
     return {};
 }

@@ -29,6 +29,7 @@ inline constexpr Item kGrid{"grid"};
 inline constexpr Item kHeads{"heads_file"};
 inline constexpr Item kHost{"host"};
 inline constexpr Item kKvOffload{"kv_offload"};
+inline constexpr Item kLookBack{"look_back"};
 inline constexpr Item kLora{"lora_file"};
 inline constexpr Item kLoraScale{"lora_scale"};
 inline constexpr Item kMmap{"use_mmap"};
@@ -55,11 +56,10 @@ inline constexpr Item kTextTokens{"n_tokens"};
 inline constexpr Item kThreads{"n_threads"};
 
 // An edge's table is complete when it has each of these; the command line's has the others too.
-inline constexpr std::array kAll = {kBudget,    kCausalGates,  kCeiling,     kChatTemplate, kChunk,      kCold,
-                                    kContext,   kDeviceLayers, kDevices,     kDraftNgram,   kEvictEvery, kGates,
-                                    kGrammar,   kGrid,         kHeads,       kHost,         kKvOffload,  kLora,
-                                    kLoraScale, kMmap,         kPolicy,      kPort,         kPrefill,    kPrompt,
-                                    kRaw,       kRpcServers,   kTensorSplit, kTypeK,        kTypeV};
+inline constexpr std::array kAll = {
+    kBudget,     kCausalGates, kCeiling, kChatTemplate, kChunk,  kCold, kContext,    kDeviceLayers, kDevices, kDraftNgram,
+    kEvictEvery, kGates,       kGrammar, kGrid,         kHeads,  kHost, kKvOffload,  kLookBack,     kLora,    kLoraScale,
+    kMmap,       kPolicy,      kPort,    kPrefill,      kPrompt, kRaw,  kRpcServers, kTensorSplit,  kTypeK,   kTypeV};
 inline constexpr std::array kOfMeasuring = {kDepths,      kLlamaBench, kNewTokens, kPromptTokens,
                                             kRepetitions, kTextTokens, kThreads};
 

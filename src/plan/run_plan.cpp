@@ -182,6 +182,36 @@ Result<RunPlan> plan_bytes(const RunRequest & request) {
                          least_bytes_of_chunks(request), "");
 }
 
+// A shorter chunk leaves less in windows on its way.
+Result<RunPlan> plan_bytes_or_shorter(RunRequest request) {
+    Result<RunPlan> plan = plan_bytes(request);
+    while (!plan.ok() && request.ungoverned_bytes && request.chunk > kSmallestChunk) {
+        request.chunk = std::max(request.chunk / 2, kSmallestChunk);
+        plan = plan_bytes(request);
+    }
+    return plan;
+}
+
+// Of bytes that bound all, what comes back has a quarter at most; and nothing comes back where the rest is too little.
+Result<RunPlan> plan_bytes_and_back(const RunRequest & request) {
+    constexpr double kMostShare = 0.25;
+    constexpr int kTimesThere = 2;  // on its way, and in the lanes
+    if (request.n_back == 0) { return plan_bytes_or_shorter(request); }
+    const int n_lanes = kTimesThere * request.n_kv_heads;
+    const double back = std::min(kMostShare * request.budget.value, bytes_of_lanes(request, n_lanes, request.n_back));
+    RunRequest rest = request;
+    rest.budget.value -= back;
+    const double per_lane = back / n_lanes - 2.0 * static_cast<double>(request.page_bytes);
+    Result<RunPlan> plan = plan_bytes_or_shorter(rest);
+    if (plan.ok() && per_lane >= static_cast<double>(request.entry_bytes)) {
+        plan->most_back = static_cast<int64_t>(per_lane / static_cast<double>(request.entry_bytes));
+        return plan;
+    }
+    plan = plan_bytes_or_shorter(request);
+    if (plan.ok()) { plan->most_back = 0; }
+    return plan;
+}
+
 // ---- the whole decision ----
 
 // The grid is known to have a meaning.
@@ -231,16 +261,7 @@ Result<RunPlan> plan_on_grid(const RunRequest & request) {
         plan.n_reread = n_reread(request, kRereadPiece);
         return plan;
     }
-    if (request.budget.kind == BudgetKind::kBytes) {
-        // A shorter chunk leaves less in windows on its way.
-        RunRequest shorter = request;
-        Result<RunPlan> plan = plan_bytes(shorter);
-        while (!plan.ok() && request.ungoverned_bytes && shorter.chunk > kSmallestChunk) {
-            shorter.chunk = std::max(shorter.chunk / 2, kSmallestChunk);
-            plan = plan_bytes(shorter);
-        }
-        return plan;
-    }
+    if (request.budget.kind == BudgetKind::kBytes) { return plan_bytes_and_back(request); }
 
     RunPlan plan{static_cast<int64_t>(request.budget.value), false, request.chunk, request.evict_every, request.grid};
     if (request.budget.kind == BudgetKind::kPercent) {

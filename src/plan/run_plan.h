@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "pith/budget.h"
@@ -38,6 +39,9 @@ struct RunRequest {
     // ask for it, and all of that is taken back.
     bool rereads = false;
     int n_reread_prompt = 0;
+    // A prompt looks back at what was evicted, a layer at a time: at so many entries of a lane, or fewer where bytes do not
+    // hold them. 0: it does not.
+    int64_t n_back = 0;
     int64_t n_protected = 0;  // tokens per head that no budget in bytes may come to less than
     int n_question = 0;       // tokens at the prompt's end that ask; 0: not known
     bool taken_back = false;  // those come behind the prompt, not at its end, and none of them stays
@@ -60,10 +64,12 @@ struct RunPlan {
     int64_t budget = 0;  // mean entries per lane; 0: nothing is ever evicted
     bool one_shot = false;
     int chunk = 0;
-    int evict_every = 0;   // 0: no eviction in decode
-    int grid = 0;          // evict at its multiples, but for a first prompt in one shot or guided; 0: none
-    int n_guide = 0;       // of a chunked prefill: tokens of the question that every chunk is judged by; 0: none
-    int n_reread = 0;      // tokens that run behind what an eviction weighs, and are taken back: a piece that is read again
+    int evict_every = 0;  // 0: no eviction in decode
+    int grid = 0;         // evict at its multiples, but for a first prompt in one shot or guided; 0: none
+    int n_guide = 0;      // of a chunked prefill: tokens of the question that every chunk is judged by; 0: none
+    int n_reread = 0;     // tokens that run behind what an eviction weighs, and are taken back: a piece that is read again
+    // Evicted entries of a lane that may be back at a time while a prompt is read; 0: none.
+    int64_t most_back = std::numeric_limits<int64_t>::max();
     int64_t capacity = 0;  // tokens that memory holds where nothing is evicted and the budget is what it allows; 0: not bounded
     // On a grid, of a budget in per cent: the budget follows the text, so that what is kept does not depend on where a prompt
     // ends: so much of the tokens read, and no less than `least`; `budget` is that of the first prompt. 0: it stays.

@@ -115,7 +115,7 @@ TEST_F(JointEviction, KeepsWhatTheCpuKeeps) {
 
 // What the ends of three prompts look for among what was evicted, while the prompts share passes.
 TEST_F(JointEviction, BringsBackWhatTheCpuBringsBack) {
-    const auto ask = [](const Model & model, const char * policy) {
+    const auto ask = [](const Model & model, const char * policy, bool looks_back) {
         EngineOptions options = testing::exact_engine_options();
         options.grid = 32;
         auto engine = model.engine(options);
@@ -130,6 +130,7 @@ TEST_F(JointEviction, BringsBackWhatTheCpuBringsBack) {
             request.options.chunk = 16;
             request.options.evict_every = 8;
             request.options.cold = KvType::kF32;
+            request.options.look_back = looks_back;
             request.max_tokens = 30;
             request.choose = testing::noting(*engine, ids[i], said[i]);
             ids[i] = engine->submit(request).value();
@@ -143,8 +144,10 @@ TEST_F(JointEviction, BringsBackWhatTheCpuBringsBack) {
         return said;
     };
     for (const char * policy : {"keydiff", "snapkv:window=8"}) {
-        SCOPED_TRACE(policy);
-        EXPECT_EQ(ask(*there_, policy), ask(*here_, policy));
+        for (const bool looks_back : {false, true}) {
+            SCOPED_TRACE(policy + std::string(looks_back ? ", looking back" : ""));
+            EXPECT_EQ(ask(*there_, policy, looks_back), ask(*here_, policy, looks_back));
+        }
     }
 }
 

@@ -1,6 +1,8 @@
-// repair_failure_test.cpp - whatever fails, or cancels, an eviction that keeps what it takes out or a repair: the session, and
-// what it keeps outside memory, is as it was.
+// repair_failure_test.cpp - whatever fails, or cancels, an eviction that keeps what it takes out, a repair or a prompt that
+// looks back: the session, and what it keeps outside memory, is as it was.
 #include <gtest/gtest.h>
+
+#include <tuple>
 
 #include "engine/fail_everywhere.h"
 #include "engine/tiny_model.h"
@@ -11,17 +13,18 @@ namespace {
 using testing::fail_everywhere;
 using testing::random_tokens;
 
-class RepairFailure : public ::testing::TestWithParam<const char *> {
+class RepairFailure : public ::testing::TestWithParam<std::tuple<const char *, bool>> {
 protected:
     static Session open(const Model & model) {
         SessionOptions options;
-        options.policy = GetParam();
+        options.policy = std::get<0>(GetParam());
         options.budget = 40;
         options.prefill = PrefillSchedule::kChunked;
         options.chunk = 16;
         options.evict_every = 8;
         options.n_threads = 1;
         options.cold = KvType::kQ8_0;
+        options.look_back = std::get<1>(GetParam());
         auto session = model.session(options);
         EXPECT_TRUE(session.ok()) << session.status().message();
         return std::move(*session);
@@ -51,7 +54,8 @@ TEST_P(RepairFailure, WhateverFailsLanesAndWhatIsColdAreAsTheyWere) {
     EXPECT_GT(fail_everywhere(session, prefill(90, 30)), 0);  // what came back leaves again
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, RepairFailure, ::testing::Values("h2o", "snapkv:window=4"));
+INSTANTIATE_TEST_SUITE_P(Policies, RepairFailure,
+                         ::testing::Combine(::testing::Values("h2o", "snapkv:window=4"), ::testing::Bool()));
 
 }  // namespace
 }  // namespace pith::repair_failure_test

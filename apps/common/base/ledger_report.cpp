@@ -35,6 +35,7 @@ void for_each_count(Ledger & a, const Ledger & b, const Change & change) {
     change(a.returned_entries, b.returned_entries);
     change(a.cold_read_bytes, b.cold_read_bytes);
     change(a.repair_s, b.repair_s);
+    change(a.look_back_s, b.look_back_s);
     change(a.gate_seen_entries, b.gate_seen_entries);
     change(a.gate_kept_entries, b.gate_kept_entries);
 }
@@ -114,6 +115,7 @@ void add_ledger(Json & object, const Ledger & ledger) {
         object["n_repairs"] = ledger.n_repairs;
         object["returned_entries"] = ledger.returned_entries;
         object["repair_s"] = ledger.repair_s;
+        object["look_back_s"] = ledger.look_back_s;
     }
     object["prefill_s"] = ledger.prefill_s;
     object["decode_s"] = ledger.decode_s;
@@ -154,10 +156,12 @@ std::string ledger_lines(const Ledger & ledger) {
         text += "cold     " + bytes_text(static_cast<size_t>(ledger.cold_bytes)) + " on disk of " +
                 with_commas(ledger.cold_entries) + " evicted entries";
         if (ledger.cold_lost_entries > 0) { text += " (" + with_commas(ledger.cold_lost_entries) + " more found no room)"; }
-        if (ledger.repair_s > 0) {
-            text += "; " + with_commas(ledger.returned_entries) + " came back, " +
-                    bytes_text(static_cast<size_t>(ledger.cold_read_bytes)) + format(" read in %.2f s", ledger.repair_s);
+        if (ledger.cold_read_bytes > 0) {
+            text += "; " + with_commas(ledger.returned_entries) + " came back for questions, " +
+                    bytes_text(static_cast<size_t>(ledger.cold_read_bytes)) + " read";
         }
+        if (ledger.repair_s > 0) { text += format(", questions looked in %.2f s", ledger.repair_s); }
+        if (ledger.look_back_s > 0) { text += format(", looking back took %.2f s beside attention", ledger.look_back_s); }
         text += "\n";
     }
     text += "policy   " + policy_text(ledger);

@@ -121,6 +121,7 @@ void SessionFlags::add_tolerance_to(CLI::App & command) {
 void SessionFlags::add_cold_to(CLI::App & command) {
     auto * type = add(command, option("--cold"), cold);
     add(command, option("--cold-size"), cold_size)->capture_default_str()->needs(type);
+    add(command, option("--look-back"), look_back)->needs(type);
 }
 
 Result<PrefillSchedule> parse_prefill(const std::string & text) {
@@ -161,6 +162,7 @@ Result<SessionOptions> SessionFlags::options_with(const PolicyChoice & choice, b
         if (!type.ok()) { return {ErrorCode::kInvalidArgument, "--cold is '" + cold + "': give q4_0, q8_0, bf16, f16 or f32"}; }
         options.cold = *type;
         PITH_ASSIGN_OR_RETURN(options.cold_bytes, parse_byte_count("--cold-size", cold_size));
+        options.look_back = look_back;
     }
     PITH_ASSIGN_OR_RETURN(options.prefill, parse_prefill(prefill));
     PITH_RETURN_IF_ERROR(check_at_least("--threads", n_threads, 0));

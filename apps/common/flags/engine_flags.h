@@ -64,6 +64,7 @@ struct SessionFlags {
     std::string heads;  // empty: the file beside the model, if there is one
     std::string cold;   // empty: what is evicted is gone
     std::string cold_size = "8G";
+    bool look_back = false;
     std::string prefill = "auto";
     int n_threads = 0;
     int ctx_size = 0;
@@ -75,7 +76,7 @@ struct SessionFlags {
     void add_to(CLI::App & command, const std::string & default_policy = "auto", const std::string & without_budget = "");
     // --tolerance
     void add_tolerance_to(CLI::App & command);
-    // --cold and --cold-size
+    // --cold, --cold-size, --look-back
     void add_cold_to(CLI::App & command);
     // Checks everything that can be checked without a model. Without a policy it is `auto`. has_gates: of the model.
     // Errors: kInvalidArgument: a usage error.

@@ -95,7 +95,7 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
             plan = next.plan;
         }
         if (own.cold && n > 0) { look_at_ = 0; }
-        reserved_bytes_ = bytes_alone_ = bytes_behind(most_of_fork(*base, plan), plan);
+        reserved_bytes_ = bytes_alone_ = bytes_behind(most_of_fork(*base, plan), plan, base->session_->seq.n_tokens);
         return {};
     }
     hooks_.n_question = request_.n_question;
@@ -242,8 +242,9 @@ bool EngineJob::open_token(bool by_layers) {
 
 PassPiece EngineJob::piece(int64_t n) {
     const auto tokens = chunks_->next(n);
-    const int64_t n_all = state_ == RequestState::kReading ? std::ssize(part_) : 1;
-    return {session_.get(), tokens, chunks_->n_done() + std::ssize(tokens) == n_all};
+    const bool reads = state_ == RequestState::kReading;
+    const int64_t n_all = reads ? std::ssize(part_) : 1;
+    return {session_.get(), tokens, chunks_->n_done() + std::ssize(tokens) == n_all, {}, /*may_look_back=*/reads};
 }
 
 std::span<const int32_t> EngineJob::draft(int64_t most, int n_others) noexcept {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/guarded.h"
+#include "engine/pass/look_back.h"
 #include "engine/settle/session_plan.h"
 #include "plan/lane_bytes.h"
 #include "plan/reservation.h"
@@ -43,10 +44,19 @@ bool EngineJob::may_turn(const RunPlan & plan, int64_t next, int64_t n_added) co
            next + n_added + plan.longest_period() >= session_->file->hparams().n_ctx_train;
 }
 
-// Of entries of its own behind a base's. Pages at both ends of what it adds to a lane may be used in part.
-size_t EngineJob::bytes_behind(int64_t n_entries, const RunPlan & plan) const {
+// What is back of a layer while a prompt looks back, so many tokens read at the end.
+size_t EngineJob::look_back_bytes(const RunPlan & plan, int64_t n_tokens) const {
+    if (!session_->options.look_back || plan.budget == 0) { return 0; }
+    const int64_t n = std::min(plan.most_back, n_tokens) * session_->shape().n_kv_heads;
+    return static_cast<size_t>(LookBack::kTimesThere * n) * session_->layout.rows().bytes();
+}
+
+// Of entries of its own behind a base's, of which so many tokens are not among the request's. Pages at both ends of what it
+// adds to a lane may be used in part.
+size_t EngineJob::bytes_behind(int64_t n_entries, const RunPlan & plan, int64_t n_before) const {
     return pith::most_bytes(session_->layout, 0) + pith::most_bytes(session_->layout, n_entries) +
-           ungoverned_bytes(session_->layout, longest_piece(plan) + plan.n_reread);
+           ungoverned_bytes(session_->layout, longest_piece(plan) + plan.n_reread) +
+           look_back_bytes(plan, n_before + std::ssize(request_.tokens));
 }
 
 // At most, without a base and with so many tokens of an answer. REQUIRES: it goes on from nobody's entries.
@@ -59,7 +69,8 @@ size_t EngineJob::most_alone(int64_t n_answer) const {
     const int64_t n_exchanged = exchanges ? session_->shape().n_lanes() * plan.budget_at(n_prompt) : 0;
     return pith::most_bytes(session_->layout,
                             n_exchanged + most_entries(plan, session_->seq.policy, session_->shape(), n_prompt, n_answer)) +
-           ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers + plan.n_reread);
+           ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers + plan.n_reread) +
+           look_back_bytes(plan, n_prompt);
 }
 
 size_t EngineJob::bytes_with_more_room() const {
@@ -99,7 +110,7 @@ size_t EngineJob::most_behind(const SequenceState & state, int64_t n_tokens, con
         const int64_t n_front = n_protected_in_front(session_->seq.policy, session_->options.pinned);
         return alone - std::min(alone, bytes_in_front(base, n_front));
     }
-    return std::min(alone, bytes_behind(n_lanes * n_added, plan));
+    return std::min(alone, bytes_behind(n_lanes * n_added, plan, 0));
 }
 
 // Cells behind the lanes of a state that others go on from.

@@ -34,7 +34,7 @@ Status run_question(LiveSession & session, std::span<const int32_t> question) {
     const auto chunk = static_cast<size_t>(session.seq.plan->chunk);
     while (!question.empty()) {
         const auto piece = question.first(std::min(question.size(), chunk));
-        PITH_RETURN_IF_ERROR(run_pass(session, {.session = &session, .tokens = piece}));
+        PITH_RETURN_IF_ERROR(run_pass(session, {.session = &session, .tokens = piece, .may_look_back = true}));
         question = question.subspan(piece.size());
     }
     return {};
@@ -237,6 +237,7 @@ Status repair_for(LiveSession & session, std::span<const int32_t> question, bool
     const bool can_look = seq.cold.n_entries() > 0 && seq.cache->shift() == 0;
     const Stopwatch watch;
     const uint64_t read_before = seq.cold.read_bytes();
+    const int64_t bytes_before = ledger.cold_read_bytes;
     double missed = 0;
     int64_t n_back = 0;
     uint64_t n_read = 0;
@@ -259,7 +260,7 @@ Status repair_for(LiveSession & session, std::span<const int32_t> question, bool
     ledger.repair_s += watch.seconds();
     PITH_RETURN_IF_ERROR(status);
     ledger.kv_missed = missed;
-    ledger.cold_read_bytes += static_cast<int64_t>(n_read);
+    ledger.cold_read_bytes = bytes_before + static_cast<int64_t>(n_read);  // what looking back has read is among it
     ledger.returned_entries += n_back;
     ledger.n_repairs += n_back > 0 ? 1 : 0;
     return {};

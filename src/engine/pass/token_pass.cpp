@@ -2,10 +2,12 @@
 #include "engine/pass/token_pass.h"
 
 #include <algorithm>
+#include <deque>
 #include <numeric>
 #include <utility>
 
 #include "engine/pass/live_session.h"
+#include "engine/pass/look_back.h"
 
 namespace pith {
 namespace {
@@ -43,6 +45,22 @@ Status run_under_gates(Forward & forward, std::span<LiveSession * const> session
 
 bool shows_all(const PassPiece & piece) {
     return piece.on_logits != nullptr && *piece.on_logits;
+}
+
+bool looks_back(const PassPiece & piece) {
+    return piece.may_look_back && pith::looks_back(*piece.session);
+}
+
+// What the pieces look back at, of the layer whose lanes this one sees.
+Status bring_back(std::span<const PassPiece> pieces, int layer, std::deque<LookBack> & back) {
+    for (const PassPiece & piece : pieces) {
+        const CacheLayout & layout = piece.session->layout;
+        const int source = layout.source(layer);
+        if (!looks_back(piece) || !layout.governs(source)) { continue; }
+        const int64_t n_new = source == layer ? std::ssize(piece.tokens) : 0;
+        PITH_RETURN_IF_ERROR(back.emplace_back().bring(*piece.session, source, n_new));
+    }
+    return {};
 }
 
 }  // namespace
@@ -84,7 +102,7 @@ Status TokenPass::run(std::span<const PassPiece> pieces) {
     outcomes_.assign(pieces.size(), Status());
     const bool single = std::ranges::all_of(pieces, [](const PassPiece & piece) {
         return piece.tokens.size() == 1 && piece.wants_logits && !shows_all(piece) && !asked(piece.session->gates) &&
-               can_run_tokens(*piece.session);
+               can_run_tokens(*piece.session) && !looks_back(piece);
     });
     for (const PassPiece & piece : pieces) {
         LiveSession & session = *piece.session;
@@ -171,9 +189,12 @@ Status TokenPass::run_pieces(Forward & forward, std::span<const PassPiece> piece
                                                     static_cast<int32_t>(session.seq.n_tokens), session.seq, session.ledger));
         }
         const bool last = layer + 1 == hp.n_layers;
+        std::deque<LookBack> back;
+        PITH_RETURN_IF_ERROR(bring_back(pieces, layer, back));
         PITH_RETURN_IF_ERROR(run_under_gates(forward, sessions_, parts_, layer, tokens_, states_,
                                              last ? std::span<const int32_t>(kept_) : std::span<const int32_t>(),
                                              states_there_.rows(layer, 0, read_behind)));
+        for (LookBack & one : back) { PITH_RETURN_IF_ERROR(one.end()); }
     }
     return {};
 }

@@ -23,6 +23,8 @@ struct PassPiece {
     bool wants_logits = false;  // of the newest: they come to session->next_logits
     // May come next, behind a single token: they run ahead (ahead_rows.h) where the pass is one graph, and else not at all.
     std::span<const int32_t> draft = {};
+    // A prompt's, which look back at what was evicted where the session says so (look_back.h).
+    bool may_look_back = false;
     // Shown every position's; nullptr or empty: none.
     const std::function<void(int64_t position, std::span<const float> logits)> * on_logits = nullptr;
 };

@@ -12,6 +12,7 @@
 #include "engine/evict/evict.h"
 #include "engine/evict/observers.h"
 #include "engine/evict/turn.h"
+#include "engine/pass/look_back.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
 #include "engine/read/draft_behind.h"
@@ -70,11 +71,11 @@ Status start(LiveSession & session, int64_t n_prompt, int n_question) {
 
 // A token behind others, which nobody looks into and after which nothing is evicted, changes little before it has succeeded.
 // Where entries leave a window behind it, memory for that may be missing once evidence has been told of it.
-Sequence::Reach reach_of(const LiveSession & session, std::span<const int32_t> tokens, const RunHooks & hooks,
+Sequence::Reach reach_of(const LiveSession & session, std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks,
                          bool keeps_whole_way_back) {
     const Sequence & seq = session.seq;
     const bool plain = tokens.size() == 1 && seq.n_tokens > 0 && !keeps_whole_way_back && !hooks.on_logits && !hooks.progress &&
-                       !asked(session.gates);
+                       !asked(session.gates) && !(is_prompt && looks_back(session));
     if (!plain) { return Sequence::Reach::kAll; }
     const int64_t n_lanes = session.shape().n_lanes();
     const bool due = seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1);
@@ -98,15 +99,15 @@ Status read_one_shot(LiveSession & session, std::span<const int32_t> tokens, con
     return {};
 }
 
-// decodes: a token that was chosen, behind which others may have been foretold.
-Status read_chunks(LiveSession & session, std::span<const int32_t> tokens, const RunHooks & hooks, bool first, bool decodes) {
+Status read_chunks(LiveSession & session, std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks, bool first) {
+    const bool decodes = !is_prompt && !first && tokens.size() == 1;  // a chosen token, behind which others may be foretold
     ChunkReader reader(session, tokens, first);
     while (!reader.done()) {
         if (cancelled(hooks)) { return cancelled_status(reader.n_done()); }
         const auto chunk = reader.next(std::ssize(tokens));
         const bool is_last = reader.n_done() + std::ssize(chunk) == std::ssize(tokens);
         // A token by itself is one graph with its logits, wanted or not.
-        PassPiece piece{&session, chunk, is_last || chunk.size() == 1, {}, &hooks.on_logits};
+        PassPiece piece{&session, chunk, is_last || chunk.size() == 1, {}, is_prompt && !hooks.is_answer, &hooks.on_logits};
         if (decodes) { piece.draft = draft_behind(session, session.options.draft_ngram, /*n_others=*/0); }
         PITH_RETURN_IF_ERROR(with_progress(run_pass(session, piece), reader.n_done()));
         const bool nothing_follows = !hooks.progress;  // a hook may throw
@@ -130,8 +131,7 @@ Status feed(LiveSession & session, std::span<const int32_t> tokens, bool is_prom
     const Status status = guarded([&]() -> Status {
         PITH_RETURN_IF_ERROR(begin_call(session, tokens, is_prompt, hooks));
         const bool one_shot = first && session.seq.plan->one_shot;
-        const bool decodes = !is_prompt && !first && tokens.size() == 1;
-        return one_shot ? read_one_shot(session, tokens, hooks) : read_chunks(session, tokens, hooks, first, decodes);
+        return one_shot ? read_one_shot(session, tokens, hooks) : read_chunks(session, tokens, is_prompt, hooks, first);
     });
     end_call(session, status);
     return status;
@@ -179,7 +179,7 @@ Status begin_call(LiveSession & session, std::span<const int32_t> tokens, bool i
     if (gates != nullptr) { gates->set_asked(!first && is_prompt && gates->wants_prompt(seq, first)); }
     const bool behind_others = seq.disposable && is_prompt && !first;
     const Sequence::Reach reach =
-        behind_others ? Sequence::Reach::kAnew : reach_of(session, tokens, hooks, keeps_whole_way_back);
+        behind_others ? Sequence::Reach::kAnew : reach_of(session, tokens, is_prompt, hooks, keeps_whole_way_back);
     // A token alone counts nothing before it has succeeded.
     if (reach != Sequence::Reach::kOneToken) { session.ledger_before = session.ledger; }
     seq.begin(reach);

@@ -50,7 +50,7 @@ int64_t SavedCold::n_entries() const {
     return n;
 }
 
-Status write_cold(CacheFileWriter & file, const ColdStore & store, const SessionOptions & options,
+Status write_cold(CacheFileWriter & file, const ColdStore & store, const SessionOptions & options, int64_t most_back,
                   const std::vector<int> & layers_of_lanes) {
     std::vector<ColdStore::Lane> lanes = store.lanes();
     lanes.resize(layers_of_lanes.size());
@@ -65,6 +65,7 @@ Status write_cold(CacheFileWriter & file, const ColdStore & store, const Session
         index.array(lengths);
         index.array(lane.returned);
     }
+    if (options.look_back) { index.number(most_back); }
     PITH_RETURN_IF_ERROR(file.add("cold", index.bytes()));
     PITH_RETURN_IF_ERROR(file.begin("cold-rows"));
     for (size_t i = 0; i < lanes.size(); ++i) {
@@ -118,6 +119,10 @@ Result<std::optional<SavedCold>> read_cold(const CacheFileView & file, const Ses
             }
             if (!fits_lane(lane, rows.subspan(static_cast<size_t>(first)), of_row, positions[i], n_tokens)) { return bad; }
         }
+    }
+    if (!from.done()) {
+        cold.most_back = from.number<int64_t>();
+        if (*cold.most_back < 0) { return bad; }
     }
     if (!from.done() || at != cold.size) { return bad; }
     return std::optional<SavedCold>(std::move(cold));

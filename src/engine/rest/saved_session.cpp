@@ -347,7 +347,7 @@ Status write_saved(const std::string & path, const SavedSession & session, const
         for (int l = 0; l < layout.n_layers(); ++l) {
             layers.insert(layers.end(), static_cast<size_t>(layout.lanes(l).n_kv_heads), l);
         }
-        PITH_RETURN_IF_ERROR(write_cold(file, sequence.cold, session.options, layers));
+        PITH_RETURN_IF_ERROR(write_cold(file, sequence.cold, session.options, sequence.plan->most_back, layers));
     }
     return file.publish();
 }
@@ -419,6 +419,10 @@ Result<SavedSession> read_saved(const CacheFileView & file) {
     if (session.cold) {
         session.options.cold = session.cold->type;
         session.options.cold_bytes = session.cold->most_bytes;
+        session.options.look_back = session.cold->most_back.has_value();
+        if (session.sequence.plan) {
+            session.sequence.plan->most_back = session.cold->most_back.value_or(session.sequence.plan->most_back);
+        }
         if (is_quantised(session.cold->type)) { session.options.rotate_kv = session.cold->is_rotated; }
     }
     for (const char * needed : {"evidence", "gates"}) { PITH_RETURN_IF_ERROR(file.section(needed).status()); }

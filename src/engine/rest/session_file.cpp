@@ -250,6 +250,7 @@ Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const Saved
     options.n_threads = as.n_threads;
     options.cold = saved.options.cold;
     options.cold_bytes = saved.options.cold_bytes;
+    options.look_back = saved.options.look_back;
     if (saved.cold) { options.rotate_kv = saved.options.rotate_kv; }
     auto made = make_session(model, options, as.execution, saved.known_heads);
     if (!made.ok()) {

@@ -110,6 +110,8 @@ std::optional<StateScope> StoredStates::scope_of(const LiveSession & session, co
     if (session.options.cold) {
         equal.text(to_string(*session.options.cold));
         equal.number(session.options.cold_bytes);
+        equal.flag(session.options.look_back);
+        equal.number(plan.most_back);
     }
     const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
     const bool whole_prompts = plan.one_shot || !by_tokens;

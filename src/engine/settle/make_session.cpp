@@ -154,6 +154,10 @@ Result<std::unique_ptr<LiveSession>> make_session(const Model & model, const Ses
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
     PITH_RETURN_IF_ERROR(check_numbers(options, loaded.file->hparams().n_vocab));
     PITH_RETURN_IF_ERROR(check_draft(options.draft_ngram));
+    if (options.look_back && !options.cold) {
+        return {ErrorCode::kInvalidArgument,
+                item::kLookBack + " is at what was evicted, and this session does not keep it: give " + item::kCold + ", too"};
+    }
     std::shared_ptr<Execution> runs_it = execution;
     if (!runs_it) { PITH_ASSIGN_OR_RETURN(runs_it, Execution::make(loaded.file, options.n_threads)); }
     session->execution = runs_it;

@@ -85,6 +85,10 @@ Result<RunPlan> make_plan(const LiveSession & session, const Policy & policy, co
     request.n_reread_prompt = n_around_reread(options.reread);
     request.state_bytes = static_cast<size_t>(session.file->hparams().n_embd) * sizeof(float);
     put_lanes(session.layout, request);
+    if (policy.evicts() && options.look_back) {
+        request.n_back =
+            std::max<int64_t>(n_prompt, options.max_context > 0 ? options.max_context : session.file->hparams().n_ctx_train);
+    }
     if (policy.evicts()) {
         const int64_t n_most = n_served(options, n_prompt);
         request.n_protected = least_budget(policy, options.pinned, n_most).value_or(n_most);

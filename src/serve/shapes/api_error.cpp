@@ -21,6 +21,7 @@ constexpr auto kNames = std::to_array<RequestName>({
     {item::kChatTemplate, "chat template"},
     {item::kChunk, "chunk"},
     {item::kCold, "store of what was evicted"},
+    {item::kLookBack, "looking back"},
     {item::kContext, "context size"},
     {item::kDeviceLayers, "n_gpu_layers"},
     {item::kDevices, "devices"},

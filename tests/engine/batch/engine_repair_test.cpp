@@ -36,14 +36,20 @@ EngineOptions engine_options() {
     return options;
 }
 
-Request request_of(const char * policy, unsigned seed = 5) {
+struct Case {
+    const char * policy;
+    bool looks_back = false;
+};
+
+Request request_of(const Case & of, unsigned seed = 5) {
     Request request;
     request.tokens = random_tokens(kPrompt, 384, seed);
-    request.options.policy = policy;
+    request.options.policy = of.policy;
     request.options.budget = Budget(40);
     request.options.chunk = 16;
     request.options.evict_every = 8;
     request.options.cold = KvType::kQ8_0;
+    request.options.look_back = of.looks_back;
     request.max_tokens = kAnswer;
     return request;
 }
@@ -113,7 +119,7 @@ Outcome asked_of(Engine & engine, Request request) {
     return outcome_of(engine, *id);
 }
 
-class EngineRepair : public ::testing::TestWithParam<const char *> {};
+class EngineRepair : public ::testing::TestWithParam<Case> {};
 
 TEST_P(EngineRepair, BringsBackWhatASessionDoes) {
     const Request request = request_of(GetParam());
@@ -175,8 +181,12 @@ TEST_P(EngineRepair, StatesThatOthersBeginWithAreThoseOfTheTokensAlone) {
         expect(asked_of(*engine, longer), second, kLookAt);
         expect(asked_of(*engine, request_of(GetParam())), first, kLookAt);
         Request warm = request_of(GetParam());
+        warm.options.look_back = false;
         warm.options.cold.reset();  // nothing to look through: another state
         EXPECT_EQ(asked_of(*engine, warm).n_cached, 0);
+        Request other = request_of(GetParam());  // its prompt is read otherwise
+        other.options.look_back = !other.options.look_back;
+        EXPECT_EQ(asked_of(*engine, other).n_cached, 0);
     }
 }
 
@@ -222,17 +232,19 @@ TEST_P(EngineRepair, ACancelledStepChangesNoAnswer) {
     EXPECT_EQ(engine.ledger().n_prompt, kPrompt);
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, EngineRepair, ::testing::Values("h2o", "snapkv:window=8", "keydiff"));
+INSTANTIATE_TEST_SUITE_P(Policies, EngineRepair,
+                         ::testing::Values(Case{"h2o"}, Case{"snapkv:window=8"}, Case{"keydiff"}, Case{"h2o", true},
+                                           Case{"keydiff", true}));
 
 TEST(EngineRepair, WhereNothingIsEvictedOrTheQuestionIsInSightNothingIsLookedFor) {
     Engine engine = tiny().engine(engine_options()).value();
-    Request full = request_of("full");
+    Request full = request_of({"full"});
     full.options.budget = {};
     EXPECT_LT(asked_of(engine, full).missed, 0);
-    Request seen = request_of("h2o");
+    Request seen = request_of({"h2o"});
     seen.n_question = 20;
     EXPECT_LT(asked_of(engine, seen).missed, 0);
-    Request small = request_of("h2o");
+    Request small = request_of({"h2o"});
     small.tokens.resize(60);
     EXPECT_LT(asked_of(engine, small).missed, 0);
 }

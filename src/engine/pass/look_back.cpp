@@ -1,0 +1,115 @@
+// look_back.cpp - entries between entries, and out again.
+#include "engine/pass/look_back.h"
+
+#include <utility>
+#include <vector>
+
+#include "cache/cold_store.h"
+#include "core/stopwatch.h"
+#include "engine/pass/live_session.h"
+
+namespace pith {
+
+bool looks_back(const LiveSession & session) {
+    const Sequence & seq = session.seq;
+    return session.options.look_back && seq.cold.n_entries() > 0 && seq.cache && seq.cache->shift() == 0 && seq.plan &&
+           seq.plan->most_back > 0;
+}
+
+namespace {
+
+// Of one layer, what comes back.
+struct Returning {
+    std::vector<std::vector<ColdStore::Entry>> entries;  // [K]
+    Ragged<int32_t> places;                              // [K] of them, among all
+    std::vector<int64_t> lengths;                        // [K] of the lanes then
+};
+
+Status read_returning(const Sequence & seq, int layer, const Returning & returning, RestingLanes & back) {
+    const CacheLayout & layout = seq.cache->layout();
+    back.layers = {layer};
+    back.turned.resize(returning.entries.size());
+    size_t n = 0;
+    for (const auto & entries : returning.entries) {
+        n += entries.size();
+        std::vector<int32_t> & positions = back.positions.emplace_back();
+        for (const ColdStore::Entry & entry : entries) { positions.push_back(entry.position); }
+    }
+    PITH_ASSIGN_OR_RETURN(back.own, SpillMemory::make(n * layout.rows(layer).bytes(), Spill::kMemory));
+    uint8_t * to = back.own.data();
+    for (int h = 0; h < std::ssize(returning.entries); ++h) {
+        const auto & entries = returning.entries[static_cast<size_t>(h)];
+        for (const bool keys : {true, false}) {
+            const RowsOf of{layer, h, keys};
+            PITH_RETURN_IF_ERROR(seq.cold.read_rows(seq.cache->lane(0, layer, h), of, entries, layout, to));
+            to += entries.size() * row_bytes(layout, of);
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+Status LookBack::bring(LiveSession & session, int layer, int64_t n_new) {
+    const Stopwatch watch;
+    Sequence & seq = session.seq;
+    RaggedCache & cache = *seq.cache;
+    const uint64_t read_before = seq.cold.read_bytes();
+    layer_ = layer;
+    Returning returning;
+    for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
+        auto & entries = returning.entries.emplace_back();
+        PITH_RETURN_IF_ERROR(seq.cold.entries_of(cache.lane(0, layer, h), entries));
+        const int64_t n_out = std::ssize(entries) - seq.plan->most_back;
+        if (n_out > 0) { entries.erase(entries.begin(), entries.begin() + n_out); }
+        std::vector<int32_t> keep;
+        std::vector<int32_t> places;
+        auto next = entries.begin();
+        int32_t at = 0;
+        for (const int32_t position : cache.positions(cache.lane(0, layer, h))) {
+            for (; next != entries.end() && next->position < position; ++next) { places.push_back(at++); }
+            keep.push_back(at++);
+        }
+        for (; next != entries.end(); ++next) { places.push_back(at++); }
+        returning.lengths.push_back(at);
+        returning.places.push_row(places);
+        keep_before_.push_row(keep);
+        for (int64_t i = 0; i < n_new; ++i) { keep.push_back(at++); }
+        keep_then_.push_row(keep);
+    }
+    n_before_ = static_cast<size_t>(returning.lengths.front());
+    RestingLanes back;
+    PITH_RETURN_IF_ERROR(read_returning(seq, layer, returning, back));
+    if (cache.in_buckets(layer)) { PITH_RETURN_IF_ERROR(cache.make_whole()); }
+    PITH_RETURN_IF_ERROR(cache.hold_room(0, layer, returning.lengths));
+    session_ = &session;  // from here on there is something to take out
+    cache.put_back(0, back);
+    PITH_RETURN_IF_ERROR(cache.health());
+    seq.evidence.put_between(layer, returning.places);
+    session.ledger.cold_read_bytes += static_cast<int64_t>(seq.cold.read_bytes() - read_before);
+    session.ledger.look_back_s += watch.seconds();
+    return {};
+}
+
+Status LookBack::end() {
+    const Stopwatch watch;
+    LiveSession & session = *session_;
+    session.seq.evidence.prepare_compact(layer_, keep_then_);
+    take_out();
+    session.seq.evidence.compact(layer_, keep_then_, /*evicts=*/false);
+    session.ledger.look_back_s += watch.seconds();
+    return session.seq.cache->health();
+}
+
+void LookBack::take_out() noexcept {
+    RaggedCache & cache = *std::exchange(session_, nullptr)->seq.cache;
+    const bool has_new = static_cast<size_t>(cache.length(cache.lane(0, layer_, 0))) > n_before_;
+    cache.compact(0, layer_, has_new ? keep_then_ : keep_before_);
+    cache.let_go_of_room();
+}
+
+LookBack::~LookBack() {
+    if (session_ != nullptr) { take_out(); }
+}
+
+}  // namespace pith

@@ -1,0 +1,50 @@
+// look_back.h - what was evicted of a layer is back in its lanes while tokens go through that layer, and no longer: they see
+// all that came before them, and one layer at a time holds more than the budget. Stage: cache → attention.
+//
+// Source:  the rule that exact attention over a part of the text and the rest, in turn, is exact attention over all of it; as
+//          FlexGen and InfiniGen keep the rest outside memory: Ying Sheng et al. ICML 2023. arXiv:2303.06865; Wonbeom Lee et
+//          al. OSDI 2024. arXiv:2406.19707.
+// Differs: there for every token; here while a prompt is read, and what the answer sees is chosen behind it (evict/repair.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/ragged.h"
+#include "pith/status.h"
+
+namespace pith {
+
+struct LiveSession;
+
+// Whether a prompt's tokens look back: the session's options say so, and something was evicted that can come back.
+bool looks_back(const LiveSession & session);
+
+// One layer's evicted entries. Memory: their rows, and the same once more while they come (kTimesThere).
+class LookBack {
+public:
+    static constexpr int kTimesThere = 2;
+
+    // Of each lane the newest evicted entries come, at most RunPlan::most_back of them, and what attention left behind gets
+    // room for them. n_new: tokens that will join the layer's lanes before end(). Nothing stays of an error.
+    // REQUIRES: looks_back(). Errors: kIo, kOutOfMemory, also thrown.   Cost: reads the rows from disk; moves the rest.
+    Status bring(LiveSession & session, int layer, int64_t n_new);
+    // They leave again. Errors: kOutOfMemory, also thrown: evidence is then of longer lanes, and the call must fail.
+    Status end();
+    LookBack() = default;
+    ~LookBack();
+    LookBack(const LookBack &) = delete;
+    LookBack & operator=(const LookBack &) = delete;
+
+private:
+    void take_out() noexcept;
+
+    LiveSession * session_ = nullptr;  // null: nothing is back
+    int layer_ = 0;
+    // [K] which entries are the lanes' own: in front of the new tokens, and with them.
+    Ragged<int32_t> keep_before_;
+    Ragged<int32_t> keep_then_;
+    size_t n_before_ = 0;  // entries of the first lane in front of the new tokens, with those that came
+};
+
+}  // namespace pith

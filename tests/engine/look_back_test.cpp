@@ -1,0 +1,198 @@
+// look_back_test.cpp - a prompt that looks back is read, bit for bit, as by a cache that holds all of it; lanes stay within
+// their budget all the same.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/layer_probe.h"
+#include "engine/session_state.h"
+#include "engine/tiny_session.h"
+#include "model/architecture_files.h"
+#include "pith/cache_file.h"
+
+namespace pith::look_back_test {
+namespace {
+
+using testing::architecture_files;
+using testing::ArchitectureFile;
+using testing::contents_of;
+using testing::random_tokens;
+
+constexpr int kContext = 132;
+constexpr int kBudget = 40;
+constexpr int kChunk = 24;
+
+SessionOptions options_of(const std::string & policy, KvType type, KvType cold) {
+    SessionOptions options = testing::tiny_options(policy, kBudget, PrefillSchedule::kChunked, kChunk);
+    options.type_k = options.type_v = type;
+    options.evict_every = 8;
+    options.cold = cold;
+    options.look_back = true;
+    return options;
+}
+
+SessionOptions full_options(KvType type) {
+    SessionOptions options = testing::tiny_options("full", 0, PrefillSchedule::kChunked, kChunk);
+    options.type_k = options.type_v = type;
+    return options;
+}
+
+const Model & model() {
+    static const Model made = testing::tiny_model(testing::tiny_spec()).value();
+    return made;
+}
+
+Session open(const SessionOptions & options) {
+    auto session = model().session(options);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    return std::move(*session);
+}
+
+// Of all tokens: of a first prompt, and of two that follow.
+std::vector<float> logits_of(Session & session, std::span<const int32_t> tokens) {
+    std::vector<float> rows;
+    RunHooks hooks;
+    hooks.on_logits = [&](int64_t, std::span<const float> row) { rows.insert(rows.end(), row.begin(), row.end()); };
+    for (const auto & [begin, n] : {std::pair{size_t{0}, size_t{84}}, std::pair{size_t{84}, size_t{1}}}) {
+        EXPECT_TRUE(session.prefill(tokens.subspan(begin, n), hooks).ok());
+    }
+    const Status status = session.prefill(tokens.subspan(85), hooks);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return rows;
+}
+
+// The rows of K and V of what a lane holds.
+std::vector<std::vector<uint8_t>> rows_of(Session & session, int layer, int kv_head) {
+    const RaggedCache & cache = LayerProbe(session).cache();
+    const LaneRows rows = cache.layout().rows(layer);
+    std::vector<std::vector<uint8_t>> all;
+    for (int i = 0; i < cache.length(cache.lane(0, layer, kv_head)); ++i) {
+        std::vector<uint8_t> & one = all.emplace_back(rows.bytes());
+        cache.read(0, layer, kv_head, i, 1, one.data(), one.data() + rows.bytes_k());
+    }
+    return all;
+}
+
+// What the session keeps is what the full cache has at these positions.
+void expect_rows_of(Session & session, Session & full) {
+    for (int l = 0; l < session.n_layers(); ++l) {
+        for (int h = 0; h < LayerProbe(session).cache().n_kv_heads(l); ++h) {
+            const auto here = session.lane_positions(l, h);
+            const auto all = full.lane_positions(l, h);
+            const auto rows = rows_of(session, l, h);
+            const auto rows_of_all = rows_of(full, l, h);
+            for (size_t i = 0; i < here.size(); ++i) {
+                const auto at = static_cast<size_t>(std::ranges::lower_bound(all, here[i]) - all.begin());
+                ASSERT_LT(at, all.size());
+                EXPECT_EQ(rows[i], rows_of_all[at]) << "layer " << l << ", head " << h << ", position " << here[i];
+            }
+        }
+    }
+}
+
+class LookBack : public ::testing::TestWithParam<const char *> {};
+
+TEST_P(LookBack, APromptIsReadAsByACacheThatHoldsAllOfIt) {
+    const auto tokens = random_tokens(kContext, 384);
+    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0, KvType::kQ4_0}) {
+        SCOPED_TRACE(std::string(to_string(type)));
+        Session full = open(full_options(type));
+        Session session = open(options_of(GetParam(), type, type));
+        EXPECT_EQ(logits_of(session, tokens), logits_of(full, tokens));
+        expect_rows_of(session, full);
+        const Ledger & ledger = session.ledger();
+        EXPECT_GT(ledger.cold_entries, 0);
+        EXPECT_EQ(ledger.cold_entries + ledger.kept_entries, int64_t{kContext} * ledger.n_lanes);
+        EXPECT_LE(ledger.kept_entries, int64_t{kBudget + kChunk} * ledger.n_lanes);
+        EXPECT_GT(ledger.cold_read_bytes, 0);
+    }
+}
+
+TEST_P(LookBack, WithoutItAPromptSeesTheBudgetAlone) {
+    const auto tokens = random_tokens(kContext, 384);
+    Session full = open(full_options(KvType::kF32));
+    SessionOptions options = options_of(GetParam(), KvType::kF32, KvType::kF32);
+    options.look_back = false;
+    Session session = open(options);
+    EXPECT_NE(logits_of(session, tokens), logits_of(full, tokens));
+    EXPECT_EQ(session.ledger().look_back_s, 0);
+}
+
+// Tokens of an answer see what is kept; what they leave is as if nobody had looked back in between.
+TEST_P(LookBack, WhatFollowsIsEvictedAndSavedAsEver) {
+    const auto tokens = random_tokens(kContext + 60, 384);
+    Session session = open(options_of(GetParam(), KvType::kF16, KvType::kQ8_0));
+    ASSERT_TRUE(session.prefill(std::span(tokens).first(100)).ok());
+    const auto before = session.snapshot().value();
+    const auto contents = contents_of(session);
+    ASSERT_TRUE(session.repair(std::span(tokens).subspan(100, 12)).ok());
+    ASSERT_TRUE(session.prefill(std::span(tokens).subspan(100, 12)).ok());
+    for (size_t i = 0; i < 40; ++i) { ASSERT_TRUE(session.append(tokens[112 + i]).ok()); }
+    const Ledger & ledger = session.ledger();
+    EXPECT_EQ(ledger.cold_entries + ledger.kept_entries, session.n_tokens() * ledger.n_lanes);
+    EXPECT_LE(ledger.kept_entries, int64_t{kBudget + kChunk} * ledger.n_lanes);
+
+    const std::string path = testing::scratch_file("looks-back.pith").string();
+    ASSERT_TRUE(session.save(path).ok());
+    auto opened = model().open_session(path, 1);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const auto rest = std::span(tokens).subspan(152, 30);
+    ASSERT_TRUE(session.prefill(rest).ok());
+    ASSERT_TRUE(opened->prefill(rest).ok());
+    EXPECT_GT(opened->ledger().look_back_s, 0);
+    EXPECT_TRUE(contents_of(*opened) == contents_of(session));
+
+    ASSERT_TRUE(session.restore(before).ok());
+    EXPECT_TRUE(contents_of(session) == contents);
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, LookBack,
+                         ::testing::Values("knorm", "h2o", "snapkv:window=8+ada", "expected", "keydiff", "compactor"));
+
+TEST(LookBack, BytesBoundWhatComesBackToo) {
+    const auto tokens = random_tokens(1500, 384);
+    SessionOptions options = options_of("knorm", KvType::kF16, KvType::kF16);
+    options.budget = Budget(BudgetKind::kBytes, 512.0 * 1024);
+    options.max_context = 1500;
+    Session session = open(options);
+    ASSERT_TRUE(session.prefill(tokens).ok());
+    EXPECT_GT(session.ledger().cold_read_bytes, 0);
+    EXPECT_LE(session.ledger().kv_peak_bytes, size_t{512} << 10U);
+    // And where nothing is left of them, nothing comes back.
+    options.budget = Budget(BudgetKind::kBytes, 230.0 * 1024);
+    Session small = open(options);
+    const Status status = small.prefill(tokens);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_LE(small.ledger().kv_peak_bytes, size_t{230} << 10U);
+}
+
+TEST(LookBack, RefusesByNameWhatItCannotDo) {
+    SessionOptions options = options_of("knorm", KvType::kF16, KvType::kF16);
+    options.cold.reset();
+    const auto refused = model().session(options);
+    EXPECT_EQ(refused.status().code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(refused.status().message().find("look_back"), std::string::npos) << refused.status().message();
+    EXPECT_NE(refused.status().message().find("cold"), std::string::npos) << refused.status().message();
+}
+
+// Layers that see a window, that read others' lanes, that hold states, experts.
+class LookBackOf : public ::testing::TestWithParam<ArchitectureFile> {};
+
+TEST_P(LookBackOf, EveryArchitectureReadsAsACacheThatHoldsAllOfIt) {
+    const std::string path = testing::scratch_file("looks-back.gguf");
+    ASSERT_TRUE(write_architecture_file(GetParam(), path));
+    const auto model = Model::load(path);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(kContext, model->info().n_vocab);
+    auto full = model->session(full_options(KvType::kF16));
+    auto session = model->session(options_of("knorm", KvType::kF16, KvType::kF16));
+    ASSERT_TRUE(full.ok() && session.ok()) << session.status().message();
+    EXPECT_EQ(logits_of(*session, tokens), logits_of(*full, tokens));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LookBackOf, ::testing::ValuesIn(architecture_files()),
+                         [](const auto & of) { return of.param.name; });
+
+}  // namespace
+}  // namespace pith::look_back_test
