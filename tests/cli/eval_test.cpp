@@ -110,6 +110,22 @@ TEST_F(Eval, KilledAndResumedTheTableIsThatOfAnUnbrokenRun) {
     expect_error(run_pith(command(path("none"), {"--parallel", "0"})), 2, {"--parallel"});
 }
 
+// What a question looks for comes back, however it is asked.
+TEST_F(Eval, WhatIsEvictedCanBeKeptForTheQuestion) {
+    const auto table = [](const std::string & name, const std::vector<std::string> & more) {
+        std::vector<std::string> words{"--cold", "f16"};
+        words.insert(words.end(), more.begin(), more.end());
+        const Outcome ran = run_pith(command(path(name), words));
+        EXPECT_EQ(ran.exit_code, 0) << ran.err;
+        return ran.out;
+    };
+    const std::string cold = table("cold", {"--look-back"});
+    EXPECT_EQ(table("cold-one-by-one", {"--look-back", "--parallel", "1"}), cold);
+    EXPECT_EQ(table("cold-apart", {"--look-back", "--no-share", "--jobs", "1"}), cold);
+    expect_error(run_pith(command(path("none"), {"--prefill-cache", path("kept"), "--cold", "q8_0"})), 2, {"--cold"});
+    expect_error(run_pith(command(path("none"), {"--look-back"})), 2, {"--look-back", "--cold"});
+}
+
 // Where anything differs that they depend on, others are kept.
 TEST_F(Eval, PromptsThatAreKeptGiveTheSameAnswers) {
     const std::string kept = path("prefills");

@@ -118,10 +118,20 @@ void SessionFlags::add_tolerance_to(CLI::App & command) {
     add(command, option("--tolerance"), tolerance);
 }
 
-void SessionFlags::add_cold_to(CLI::App & command) {
-    auto * type = add(command, option("--cold"), cold);
-    add(command, option("--cold-size"), cold_size)->capture_default_str()->needs(type);
-    add(command, option("--look-back"), look_back)->needs(type);
+void ColdFlags::add_to(CLI::App & command) {
+    auto * kept = add(command, option("--cold"), type);
+    add(command, option("--cold-size"), most)->capture_default_str()->needs(kept);
+    add(command, option("--look-back"), look_back)->needs(kept);
+}
+
+Status ColdFlags::set(SessionOptions & options) const {
+    if (type.empty()) { return {}; }
+    const auto parsed = parse_kv_type(type);
+    if (!parsed.ok()) { return {ErrorCode::kInvalidArgument, "--cold is '" + type + "': give q4_0, q8_0, bf16, f16 or f32"}; }
+    options.cold = *parsed;
+    PITH_ASSIGN_OR_RETURN(options.cold_bytes, parse_byte_count("--cold-size", most));
+    options.look_back = look_back;
+    return {};
 }
 
 Result<PrefillSchedule> parse_prefill(const std::string & text) {
@@ -157,13 +167,7 @@ Result<SessionOptions> SessionFlags::options_with(const PolicyChoice & choice, b
     }
     PITH_RETURN_IF_ERROR(check_named_policy(options.policy, budget, has_gates));
     PITH_RETURN_IF_ERROR(cache.set(options));
-    if (!cold.empty()) {
-        const auto type = parse_kv_type(cold);
-        if (!type.ok()) { return {ErrorCode::kInvalidArgument, "--cold is '" + cold + "': give q4_0, q8_0, bf16, f16 or f32"}; }
-        options.cold = *type;
-        PITH_ASSIGN_OR_RETURN(options.cold_bytes, parse_byte_count("--cold-size", cold_size));
-        options.look_back = look_back;
-    }
+    PITH_RETURN_IF_ERROR(cold.set(options));
     PITH_ASSIGN_OR_RETURN(options.prefill, parse_prefill(prefill));
     PITH_RETURN_IF_ERROR(check_at_least("--threads", n_threads, 0));
     PITH_RETURN_IF_ERROR(check_at_least("--ctx-size", ctx_size, 0));

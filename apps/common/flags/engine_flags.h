@@ -51,6 +51,18 @@ struct CacheFlags {
     }
 };
 
+// What becomes of entries that are evicted.
+struct ColdFlags {
+    std::string type;  // empty: they are gone
+    std::string most = "8G";
+    bool look_back = false;
+
+    // --cold, --cold-size, --look-back
+    void add_to(CLI::App & command);
+    // Errors: kInvalidArgument: a usage error.
+    Status set(SessionOptions & options) const;
+};
+
 // One line on stderr, once in a process, where keys are rounded to four bits as they are.
 void warn_of_coarse_keys(const SessionOptions & options);
 
@@ -62,9 +74,7 @@ struct SessionFlags {
     std::string tolerant_budget = "100%";  // without --budget
     CacheFlags cache;
     std::string heads;  // empty: the file beside the model, if there is one
-    std::string cold;   // empty: what is evicted is gone
-    std::string cold_size = "8G";
-    bool look_back = false;
+    ColdFlags cold;
     std::string prefill = "auto";
     int n_threads = 0;
     int ctx_size = 0;
@@ -76,8 +86,6 @@ struct SessionFlags {
     void add_to(CLI::App & command, const std::string & default_policy = "auto", const std::string & without_budget = "");
     // --tolerance
     void add_tolerance_to(CLI::App & command);
-    // --cold, --cold-size, --look-back
-    void add_cold_to(CLI::App & command);
     // Checks everything that can be checked without a model. Without a policy it is `auto`. has_gates: of the model.
     // Errors: kInvalidArgument: a usage error.
     Result<SessionOptions> options(bool has_gates = false) const;

@@ -108,6 +108,7 @@ void EvalFlags::add_run_options(CLI::App & command) {
         ->capture_default_str();
     add_heads_option(command, heads);
     cache.add_to(command);
+    cold.add_to(command);
     add(command, option("--threads"), n_threads, "Threads of a job (default: the cores, shared among the jobs)");
     add(command, option("--parallel"), n_parallel,
         "Answers of a job that decode together, in one batch; 1: one after the other")
@@ -231,6 +232,11 @@ Status EvalFlags::check() const {
         return {ErrorCode::kInvalidArgument,
                 "--prefill-cache keeps prompts that are read one by one and asked about: leave it "
                 "out with --parallel above 1, and of perplexity"};
+    }
+    if (!cold.type.empty() && (!prefill_cache.empty() || family == kPerplexity)) {
+        return {ErrorCode::kInvalidArgument,
+                "--cold keeps what a policy evicts until a question looks for it: leave it out with --prefill-cache, and of "
+                "perplexity, where nothing is asked"};
     }
     if (resume && out.empty()) { return {ErrorCode::kInvalidArgument, "--resume needs the folder of the run: add -o FOLDER"}; }
     if (!shard.empty()) {
@@ -356,6 +362,7 @@ Result<EvalOptions> eval_options(const EvalFlags & flags, const std::string & mo
         }
     }
     PITH_RETURN_IF_ERROR(flags.cache.set(options.session));
+    PITH_RETURN_IF_ERROR(flags.cold.set(options.session));
     warn_of_coarse_keys(options.session);
     PITH_ASSIGN_OR_RETURN(options.session.prefill, parse_prefill(flags.prefill));
     options.session.chunk = flags.chunk;

@@ -37,6 +37,7 @@ struct EvalFlags {
     int evict_every = 0;
     std::string heads;
     CacheFlags cache;
+    ColdFlags cold;
     int n_threads = 0;
     int n_jobs = 0;
     int n_parallel = kDefaultParallel;

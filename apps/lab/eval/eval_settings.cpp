@@ -118,6 +118,10 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     if (is_quantised(options.session.type_k) || is_quantised(options.session.type_v)) {
         add("--no-kv-rotation", yes_no(!options.session.rotate_kv));
     }
+    if (options.session.cold) {
+        add("--cold", std::string(to_string(*options.session.cold)));
+        if (options.session.look_back) { add("--look-back", yes_no(true)); }
+    }
     if (!options.session.context_shift) { add("--no-context-shift", yes_no(true)); }
     PITH_ASSIGN_OR_RETURN(const std::string heads, heads_fingerprint(options, model));
     if (!heads.empty()) { add("--heads", heads); }

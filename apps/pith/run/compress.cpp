@@ -193,7 +193,7 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     add(*command, option("--quiet"), flags->quiet);
     flags->session.add_to(*command, "auto", "auto");
     flags->session.add_tolerance_to(*command);
-    flags->session.add_cold_to(*command);
+    flags->session.cold.add_to(*command);
     command->callback([flags, &exit_code] { exit_code = compress_command(*flags); });
 }
 

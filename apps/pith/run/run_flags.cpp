@@ -42,7 +42,7 @@ void RunFlags::add_to(CLI::App & command) {
     add(command, option("--pin-system"), pin_system);
     session.add_to(command, "auto", "auto");
     session.add_tolerance_to(command);
-    session.add_cold_to(command);
+    session.cold.add_to(command);
     auto * aware = command
                        .add_flag("--question-aware", question_aware,
                                  "Compress context and question together, once per question (default with one question)")

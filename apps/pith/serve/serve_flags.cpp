@@ -90,7 +90,7 @@ void ServeFlags::add_to(CLI::App & command) {
         "answer, as written)");
     session.add_to(command, "auto", "");
     session.add_tolerance_to(command);
-    session.add_cold_to(command);
+    session.cold.add_to(command);
     add(command, option("--no-repair"), no_repair);
     sampler.add_to(command);
 }
