@@ -84,6 +84,7 @@ struct PolicyCase {
     Budget budget;
     PrefillSchedule prefill;
     int grid = 0;
+    bool looks_back = false;  // at what was evicted, which is kept, and comes back
 };
 const std::vector<PolicyCase> & policies() {
     static const std::vector<PolicyCase> all = {{"full", {}, PrefillSchedule::kAuto},
@@ -91,7 +92,8 @@ const std::vector<PolicyCase> & policies() {
                                                 {"h2o", 40, PrefillSchedule::kChunked, 8},
                                                 {"snapkv:window=8+ada", 48, PrefillSchedule::kOneShot},
                                                 {"laprox:window=8", 40, PrefillSchedule::kOneShot, 16},
-                                                {"expected", 40, PrefillSchedule::kChunked}};
+                                                {"expected", 40, PrefillSchedule::kChunked},
+                                                {"keydiff", 32, PrefillSchedule::kChunked, 0, true}};
     return all;
 }
 
@@ -102,16 +104,21 @@ const std::vector<Eviction> & evictions() {
     return all;
 }
 
+constexpr int kChunk = 20;
+constexpr int kLooking = 64;  // tokens at a prompt's end before which an engine looks for what was evicted
+
 SessionOptions options_of(const Ask & ask) {
     const PolicyCase & one = policies()[static_cast<size_t>(ask.policy)];
     SessionOptions options;
     options.policy = one.name;
     options.budget = one.budget;
     options.prefill = one.prefill;
-    options.chunk = 20;
+    options.chunk = kChunk;
     options.evict_every = 3;
     options.grid = one.grid;
     options.type_k = options.type_v = KvType::kF32;
+    if (one.looks_back) { options.cold = KvType::kF32; }
+    options.look_back = one.looks_back;
     for (const Eviction & later : evictions()) {
         if (ask.policy == 0) { options.observe.push_back(later.policy); }
     }
@@ -288,11 +295,18 @@ private:
         options.n_threads = 1;
         auto session = model_.session(options);
         EXPECT_TRUE(session.ok());
-        EXPECT_TRUE(session->prefill(prompt_of(ask, n_vocab_)).ok());
+        const std::vector<int32_t> prompt = prompt_of(ask, n_vocab_);
+        const int first = options.look_back ? (static_cast<int>(prompt.size()) - kLooking) / kChunk * kChunk : 0;
+        if (first > 0) {  // and what its end looks for comes back
+            EXPECT_TRUE(session->prefill(std::span(prompt).first(static_cast<size_t>(first))).ok());
+            EXPECT_TRUE(session->repair(std::span(prompt).last(kChunk)).ok());
+        }
+        EXPECT_TRUE(session->prefill(std::span(prompt).subspan(static_cast<size_t>(std::max(first, 0)))).ok());
         if (ask.evict >= 0) {
             const Eviction & eviction = evictions()[static_cast<size_t>(ask.evict)];
             EXPECT_TRUE(session->evict(eviction.policy, eviction.budget).ok());
         }
+        if (ask.tail >= 0 && options.look_back) { EXPECT_TRUE(session->repair(tail_of(ask, n_vocab_)).ok()); }
         if (ask.tail >= 0) { EXPECT_TRUE(session->prefill(tail_of(ask, n_vocab_)).ok()); }
         for (int i = 0; i < kAnswer; ++i) {
             tokens.push_back(likeliest_token(session->logits()));
