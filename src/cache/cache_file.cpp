@@ -104,9 +104,25 @@ Status CacheFileView::damaged(const std::string & what) const {
     return {ErrorCode::kBadFile, "cache file '" + path_ + "' is damaged: " + what};
 }
 
-Result<CacheFileView> CacheFileView::parse(std::span<const uint8_t> bytes, const std::string & path) {
+// Pages of a file that have been read are let go of: a state of a long conversation would be in memory twice while it is
+// loaded.
+uint64_t CacheFileView::hash_of(uint64_t begin, uint64_t size) const {
+    constexpr uint64_t kPiece = uint64_t{4} << 20U;
+    Hash64 hash;
+    for (uint64_t at = 0; at < size; at += kPiece) {
+        const auto first = static_cast<size_t>(begin + at);
+        const auto n = static_cast<size_t>(std::min(kPiece, size - at));
+        hash.add(bytes_.subspan(first, n));
+        if (mapped_ && size > kPiece) { mapped_->drop(first, n); }
+    }
+    return hash.value();
+}
+
+Result<CacheFileView> CacheFileView::parse(std::span<const uint8_t> bytes, const std::string & path,
+                                           std::shared_ptr<const MappedFile> mapped) {
     using Layout = CacheFileLayout;
     CacheFileView view;
+    view.mapped_ = std::move(mapped);
     view.bytes_ = bytes;
     view.path_ = path;
     if (!begins_with_magic(bytes)) {
@@ -147,7 +163,7 @@ Result<CacheFileView> CacheFileView::parse(std::span<const uint8_t> bytes, const
         if (std::ranges::any_of(between, [](uint8_t byte) { return byte != 0; })) {
             return view.damaged("there is something in front of its section '" + section.name + "'");
         }
-        if (hash64(bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(section.size))) != section.hash) {
+        if (view.hash_of(begin, section.size) != section.hash) {
             return view.damaged("its section '" + section.name + "' does not have the bytes it was written with");
         }
         end = begin + section.size;
@@ -188,8 +204,7 @@ Status check_can_save(const std::string & path) {
 Result<CacheFile> CacheFile::open(const std::string & path) {
     PITH_ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::open(path, "cache", /*keeps_open=*/true));
     const auto file = std::make_shared<const MappedFile>(std::move(mapped));
-    PITH_ASSIGN_OR_RETURN(CacheFileView view, CacheFileView::parse(file->bytes(), path));
-    view.mapped_ = file;
+    PITH_ASSIGN_OR_RETURN(CacheFileView view, CacheFileView::parse(file->bytes(), path, file));
     return CacheFile(std::move(view));
 }
 

@@ -70,7 +70,9 @@ private:
 // Errors: kBadFile (no such file, or damaged: names the path and the section), kUnsupported (another version).
 class CacheFileView {
 public:
-    static Result<CacheFileView> parse(std::span<const uint8_t> bytes, const std::string & path);
+    // mapped: whose bytes they are; null: no file's. Of a file little is resident at a time.
+    static Result<CacheFileView> parse(std::span<const uint8_t> bytes, const std::string & path,
+                                       std::shared_ptr<const MappedFile> mapped = nullptr);
 
     const std::vector<CacheSection> & sections() const { return sections_; }
     // Errors: kBadFile: there is none.
@@ -84,8 +86,8 @@ public:
     Status damaged(const std::string & what) const;
 
 private:
-    friend class CacheFile;
     CacheFileView() = default;
+    uint64_t hash_of(uint64_t begin, uint64_t size) const;
 
     std::shared_ptr<const MappedFile> mapped_;
     std::span<const uint8_t> bytes_;

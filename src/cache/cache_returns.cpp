@@ -167,6 +167,7 @@ void RaggedCache::write_behind(int seq, const RestingLanes & entries) noexcept {
         const int64_t before = length(at);
         make_own(seq, layer, h, before);
         store(layer).write(in_layer(seq, h), before, std::ssize(from), k, v);
+        entries.let_go(k, v + from.size() * layout_.rows(layer).bytes_v());
         positions_of(at).insert(positions_of(at).end(), from.begin(), from.end());
         turned_of(at) = entries.turned[i++];
         settle(seq, layer, h, before, /*frees=*/false);

@@ -403,6 +403,7 @@ Result<SavedSession> read_saved(const CacheFileView & file) {
     if (const Status status = read_lanes(from_lanes, session); !status.ok()) { return damaged(status); }
     if (session.before.n > 0 && !session.holds_all()) { return file.damaged("it lacks entries of its tokens"); }
     PITH_ASSIGN_OR_RETURN(session.entries.in_file, file.section("rows"));
+    session.entries.file = file.mapped();
     if (session.entries.in_file.size() != bytes_of_rows(session, /*windows_alone=*/false)) {
         return file.damaged("its rows are not those of its lanes");
     }
