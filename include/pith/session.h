@@ -88,8 +88,9 @@ struct SessionOptions {
     // With `cold`: the tokens of a prompt see what was evicted, too. Of one layer after the other it comes back while a chunk
     // goes through it, so that the text is read as by a cache that holds all of it, and only what is answered sees the budget.
     // Costs what attention to the whole text takes, the reading of what was evicted from disk for each chunk, and memory for
-    // one layer's; a budget in bytes, or a ceiling, has that inside, and where it is too little, the newest of it. Not once
-    // keys have turned (context_shift), nor for what append() and decode() feed.
+    // one layer's, twice: of a budget in bytes a quarter at most, and where that is too little, they see the newest of it
+    // alone; an engine's ceiling reserves it. Not once keys have turned (context_shift), nor for what append() and decode()
+    // feed.
     bool look_back = false;
     // Snapshots that will be held at a time. The budget `auto` leaves memory for the copies that evictions make of what they
     // hold; under one in bytes these lie in files without names, and others do not count them.

@@ -116,16 +116,23 @@ void RaggedCache::put_back(int seq, const RestingLanes & entries) noexcept {
         size_t i = there.size();
         size_t j = back.size();
         there.resize(i + j);
-        for (size_t to = i + j; j > 0; --to) {
-            if (i > 0 && there[i - 1] > back[j - 1]) {
-                --i;
-                there[to - 1] = there[i];
-                lanes.move(in, static_cast<int64_t>(i), static_cast<int64_t>(to - 1), 1);
-            } else {
-                --j;
-                there[to - 1] = back[j];
-                lanes.write(in, static_cast<int64_t>(to - 1), 1, k + j * rows.bytes_k(), v + j * rows.bytes_v());
+        for (size_t to = i + j; j > 0;) {  // neighbours together
+            size_t n = 0;
+            while (n < i && there[i - 1 - n] > back[j - 1]) { ++n; }
+            if (n > 0) {
+                i -= n;
+                to -= n;
+                const auto first = there.begin() + static_cast<std::ptrdiff_t>(i);
+                std::copy_backward(first, first + static_cast<std::ptrdiff_t>(n),
+                                   there.begin() + static_cast<std::ptrdiff_t>(to + n));
+                lanes.move(in, static_cast<int64_t>(i), static_cast<int64_t>(to), static_cast<int64_t>(n));
             }
+            n = 0;
+            while (n < j && (i == 0 || back[j - 1 - n] > there[i - 1])) { ++n; }
+            j -= n;
+            to -= n;
+            std::copy_n(back.begin() + static_cast<std::ptrdiff_t>(j), n, there.begin() + static_cast<std::ptrdiff_t>(to));
+            lanes.write(in, static_cast<int64_t>(to), static_cast<int64_t>(n), k + j * rows.bytes_k(), v + j * rows.bytes_v());
         }
         settle(seq, layer, h, before, /*frees=*/true);
     });

@@ -228,20 +228,30 @@ void RaggedCache::hold_room() noexcept {
     for (const Layer & layer : layers_) { layer.store->hold_room({}); }
 }
 
-Status RaggedCache::hold_room(int seq, int layer, std::span<const int64_t> lengths) {
-    const int64_t longest = std::ranges::max(lengths);
-    if (!in_buckets(layer) && longest > capacity_) { PITH_RETURN_IF_ERROR(move_to(2 * longest, LaneStore::Use::kAlone)); }
-    std::vector<int64_t> all = in_buckets(layer) ? lengths_of(layer) : std::vector<int64_t>();
+// Of all lanes of a layer, where these of one sequence get so much.
+std::vector<int64_t> RaggedCache::lengths_with(int seq, int layer, std::span<const int64_t> lengths) const {
+    std::vector<int64_t> all = lengths_of(layer);
     for (int h = 0; h < n_kv_heads(layer); ++h) {
-        const int64_t n = lengths[static_cast<size_t>(h)];
-        positions_of(lane(seq, layer, h)).reserve(static_cast<size_t>(n));
-        if (all.empty()) { continue; }
         int64_t & most = all[static_cast<size_t>(in_layer(seq, h))];
-        most = std::max(most, n);
+        most = std::max(most, lengths[static_cast<size_t>(h)]);
     }
-    if (all.empty()) { return {}; }
-    PITH_RETURN_IF_ERROR(make_own_room(layer, all));
-    store(layer).hold_room(all);
+    return all;
+}
+
+Status RaggedCache::make_room(int seq, int layer, std::span<const int64_t> lengths) {
+    for (int h = 0; h < n_kv_heads(layer); ++h) {
+        positions_of(lane(seq, layer, h)).reserve(static_cast<size_t>(lengths[static_cast<size_t>(h)]));
+    }
+    if (in_buckets(layer)) { return make_own_room(layer, lengths_with(seq, layer, lengths)); }
+    const int64_t longest = std::ranges::max(lengths);
+    if (longest <= capacity_) { return {}; }
+    const Status twice = move_to(2 * longest, LaneStore::Use::kAlone);
+    return twice.code() == ErrorCode::kOutOfMemory ? move_to(longest, LaneStore::Use::kAlone) : twice;  // addresses are limited
+}
+
+Status RaggedCache::hold_room(int seq, int layer, std::span<const int64_t> lengths) {
+    PITH_RETURN_IF_ERROR(make_room(seq, layer, lengths));
+    if (in_buckets(layer)) { store(layer).hold_room(lengths_with(seq, layer, lengths)); }
     return {};
 }
 

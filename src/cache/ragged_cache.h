@@ -240,6 +240,8 @@ public:
     // And for so many in each lane of (seq, layer), [K]. Errors: kOutOfMemory, also thrown; what was held before goes on being
     // held.
     Status hold_room(int seq, int layer, std::span<const int64_t> lengths);
+    // The same, until the lanes next change: put_back() may follow. Errors: as above, and kIo (a device failed).
+    Status make_room(int seq, int layer, std::span<const int64_t> lengths);
     void let_go_of_room() noexcept;
     // No entry that a compaction with these plans drops, or none at all, lies where another cache's does, too, on a device:
     // what is dropped may come back, and keys turn. Errors: kOutOfMemory, kIo; the lanes are as before.
@@ -317,6 +319,7 @@ private:
                                                   std::shared_ptr<PageFile> & file) const;
     Result<std::vector<std::unique_ptr<LaneStore>>> make_stores(int64_t capacity, LaneStore::Use use) const;
     std::vector<int64_t> lengths_of(int layer) const;  // as its store has the lanes
+    std::vector<int64_t> lengths_with(int seq, int layer, std::span<const int64_t> lengths) const;
     int n_lanes_of_seq() const { return first_lanes_.back(); }
     bool is_of(int layer, Layers which) const {
         return which == Layers::kAll || layout_.governs(layer) == (which == Layers::kGoverned);

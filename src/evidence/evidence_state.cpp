@@ -310,10 +310,10 @@ void EvidenceState::prepare_compact(int layer_index, const Ragged<int32_t> & kee
     for (int head = 0; wants_running() && head < shape_.n_heads(); ++head) {
         reach_entries(keep.row(head / shape_.n_group), 0.0F, layer.running[static_cast<size_t>(head)]);
     }
-    for (int head = 0; wants_reread() && head < shape_.n_heads(); ++head) {
-        reach_entries(keep.row(head / shape_.n_group), 0.0F, layer.reread[static_cast<size_t>(head)]);
+    for (size_t head = 0; head < static_cast<size_t>(shape_.n_heads()); ++head) {  // the newest entries are in neither
+        if (wants_reread()) { layer.reread[head].own(); }
+        if (wants_blocks()) { layer.block_sums[head].own(); }
     }
-    for (int head = 0; wants_blocks() && head < shape_.n_heads(); ++head) { layer.block_sums[static_cast<size_t>(head)].own(); }
 }
 
 void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool evicts) noexcept {
@@ -333,11 +333,11 @@ void EvidenceState::compact(int layer_index, const Ragged<int32_t> & keep, bool 
             norms.shrink_to_fit();  // a one-shot prefill computed the norms of the whole prompt
         }
         if (wants_running()) { layer.running[static_cast<size_t>(head)].keep(kept); }
-        if (wants_reread()) { layer.reread[static_cast<size_t>(head)].keep(kept); }
-        if (wants_blocks()) {
-            SharedRow & sums = layer.block_sums[static_cast<size_t>(head)];
-            sums.keep({kept.begin(), std::ranges::lower_bound(kept, static_cast<int32_t>(sums.size()))});
-        }
+        const auto keep_of = [&](SharedRow & row) {
+            row.keep({kept.begin(), std::ranges::lower_bound(kept, static_cast<int32_t>(row.size()))});
+        };
+        if (wants_reread()) { keep_of(layer.reread[static_cast<size_t>(head)]); }
+        if (wants_blocks()) { keep_of(layer.block_sums[static_cast<size_t>(head)]); }
     }
 }
 

@@ -131,6 +131,10 @@ public:
     // Entries come between those of the lanes: [K] which of the then longer lanes, ascending. What was known of them went when
     // they did: what is carried along with entries they get on average, what is computed of them is computed anew.
     void put_between(int layer, const Ragged<int32_t> & entries);
+    // What was computed of a layer's first entries, |v·W_O|₁, as it was when they were as they are again.
+    void set_output_norms(int layer, const CopyOnWrite<std::vector<std::vector<float>>> & norms) noexcept {
+        layers_[static_cast<size_t>(layer)].output_l1 = norms;
+    }
 
     // Memory for one more token in every layer, so that what is told of it afterwards cannot fail. The lanes are without it.
     void prepare_token(const RaggedCache & cache, int seq);

@@ -148,7 +148,23 @@ TEST_P(LookBack, WhatFollowsIsEvictedAndSavedAsEver) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, LookBack,
-                         ::testing::Values("knorm", "h2o", "snapkv:window=8+ada", "expected", "keydiff", "compactor"));
+                         ::testing::Values("knorm", "h2o", "snapkv:window=8+ada", "expected", "keydiff", "compactor", "reread",
+                                           "criticalkv:window=8"));
+
+// Of every chunk, though what came back leaves in between.
+TEST(LookBack, WhatIsReadAgainIsToldOfAllThatIsKept) {
+    const auto tokens = random_tokens(kContext, 384);
+    Session session = open(options_of("reread", KvType::kF16, KvType::kF16));
+    ASSERT_TRUE(session.prefill(tokens).ok());
+    const EvidenceState & evidence = LayerProbe(session).evidence();
+    for (int l = 0; l < session.n_layers(); ++l) {
+        for (size_t head = 0; head < evidence.layer(l).reread.size(); ++head) {
+            const auto most = evidence.layer(l).reread[head].values();
+            EXPECT_EQ(most.size(), session.lane_positions(l, static_cast<int>(head) / 2).size());
+            for (const float one : most) { EXPECT_GT(one, 0) << "layer " << l << ", head " << head; }
+        }
+    }
+}
 
 TEST(LookBack, BytesBoundWhatComesBackToo) {
     const auto tokens = random_tokens(1500, 384);

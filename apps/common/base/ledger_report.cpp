@@ -156,12 +156,12 @@ std::string ledger_lines(const Ledger & ledger) {
         text += "cold     " + bytes_text(static_cast<size_t>(ledger.cold_bytes)) + " on disk of " +
                 with_commas(ledger.cold_entries) + " evicted entries";
         if (ledger.cold_lost_entries > 0) { text += " (" + with_commas(ledger.cold_lost_entries) + " more found no room)"; }
-        if (ledger.cold_read_bytes > 0) {
-            text += "; " + with_commas(ledger.returned_entries) + " came back for questions, " +
-                    bytes_text(static_cast<size_t>(ledger.cold_read_bytes)) + " read";
+        if (ledger.cold_read_bytes > 0) { text += "; " + bytes_text(static_cast<size_t>(ledger.cold_read_bytes)) + " read"; }
+        if (ledger.repair_s > 0) {
+            text +=
+                "; " + with_commas(ledger.returned_entries) + format(" came back for questions, in %.2f s", ledger.repair_s);
         }
-        if (ledger.repair_s > 0) { text += format(", questions looked in %.2f s", ledger.repair_s); }
-        if (ledger.look_back_s > 0) { text += format(", looking back took %.2f s beside attention", ledger.look_back_s); }
+        if (ledger.look_back_s > 0) { text += format("; looking back took %.2f s beside attention", ledger.look_back_s); }
         text += "\n";
     }
     text += "policy   " + policy_text(ledger);

@@ -61,7 +61,7 @@ void RunFlags::add_to(CLI::App & command) {
     for (CLI::Option * other : {at_a_time, ids, system, system_file, aware, later, raw_text}) { from->excludes(other); }
     for (const char * name :
          {"--policy", "--budget", "--tolerance", "--heads", "--cache-type-k", "--cache-type-v", "--no-kv-rotation",
-          "--no-context-shift", "--cold", "--prefill", "--chunk", "--evict-every", "--grid"}) {
+          "--no-context-shift", "--cold", "--cold-size", "--look-back", "--prefill", "--chunk", "--evict-every", "--grid"}) {
         from->excludes(command.get_option(name));
     }
     auto * endless = command

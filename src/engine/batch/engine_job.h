@@ -69,6 +69,7 @@ public:
     bool reads_layers() const { return reads_layers_; }
     LiveSession * session() const { return session_.get(); }  // null once it has ended
     const Ledger & ledger() const { return session_ ? session_->ledger : ledger_; }
+    bool looks_back() const { return session_ && session_->options.look_back; }
     // Of its lanes now; at_most: with what a unit that has just run took in between.
     size_t kv_bytes(bool at_most) const;
     // Of its recurrent layers' states those that are not still those of the state in memory that it goes on from, or of `base`

@@ -26,7 +26,8 @@ int64_t EngineJob::most_of_fork(const EngineJob & base, const RunPlan & plan) co
         return std::min(all + n_lanes * plan.n_reread,
                         n_lanes * (budget + std::max<int64_t>(plan.period(), n_added) + plan.n_reread));
     }
-    const bool exchanges = moves_entries();
+    const bool exchanges = moves_entries() && plan.budget > 0;
+    if (exchanges && plan.period() == 0) { return all + n_lanes * plan.n_reread; }  // its answer is not evicted
     const int64_t n_looking = look_at_ ? std::ssize(request_.tokens) : 0;
     if (exchanges ||
         may_evict(plan, {state.n_tokens, state.since_eviction, from.n_entries, n_lanes, state.policy.keeps_less()}, n_added) ||
@@ -75,7 +76,7 @@ size_t EngineJob::most_alone(int64_t n_answer) const {
     return pith::most_bytes(session_->layout,
                             n_exchanged + most_entries(plan, session_->seq.policy, session_->shape(), n_prompt, n_answer)) +
            ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers + plan.n_reread) +
-           look_back_bytes(plan, n_prompt);
+           (plan.one_shot ? 0 : look_back_bytes(plan, n_prompt));
 }
 
 size_t EngineJob::bytes_with_more_room() const {
@@ -141,8 +142,9 @@ EngineJob::Extent EngineJob::extent() const {
 
 size_t EngineJob::kv_bytes(bool at_most) const {
     if (!session_ || !session_->seq.cache) { return 0; }
-    const RaggedCache & cache = *session_->seq.cache;
-    return at_most ? cache.peak_bytes() : cache.allocated_bytes();
+    const Sequence & seq = session_->seq;
+    if (!at_most) { return seq.cache->allocated_bytes(); }
+    return looks_back() ? std::max(seq.cache->peak_bytes(), seq.peak_bytes()) : seq.cache->peak_bytes();
 }
 
 size_t EngineJob::state_bytes(const EngineJob * base) const {

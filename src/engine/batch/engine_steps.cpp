@@ -94,7 +94,7 @@ void Engine::Impl::drop_forgotten() {
     changed = changed || n_gone > 0;
 }
 
-// ran: a layered prompt's unit has just run, in which its lanes were longer than they are now.
+// ran: a layered prompt's unit has just run, in which its lanes were longer than they are now; so are those of who looks back.
 void Engine::Impl::count_bytes(const EngineJob * ran) {
     size_t bytes = store ? store->shared().bytes() : 0;
     size_t most = bytes;
@@ -102,7 +102,7 @@ void Engine::Impl::count_bytes(const EngineJob * ran) {
     for (const auto & [id, job] : jobs) {
         const size_t states = job->state_bytes(base_of(*job));
         bytes += job->kv_bytes(/*at_most=*/false) + states;
-        most += job->kv_bytes(/*at_most=*/job.get() == ran) + states;
+        most += job->kv_bytes(/*at_most=*/job.get() == ran || job->looks_back()) + states;
         undo += job->undo_bytes();
     }
     ledger.undo_peak_bytes = std::max(ledger.undo_peak_bytes, undo);

@@ -154,7 +154,7 @@ Status evict_in_sight_of(LiveSession & session, std::span<const int32_t> questio
     Status status;
     for (auto rest = question; status.ok() && !rest.empty();) {
         const auto piece = rest.first(std::min(rest.size(), static_cast<size_t>(seq.plan->chunk)));
-        status = run_pass(session, {.session = &session, .tokens = piece});
+        status = run_pass(session, {.session = &session, .tokens = piece, .may_look_back = true});
         rest = rest.subspan(piece.size());
     }
     std::vector<LayerPlan> plans;

@@ -22,7 +22,7 @@ namespace {
 struct Returning {
     std::vector<std::vector<ColdStore::Entry>> entries;  // [K]
     Ragged<int32_t> places;                              // [K] of them, among all
-    std::vector<int64_t> lengths;                        // [K] of the lanes then
+    std::vector<int64_t> lengths;                        // [K] of the lanes then, with the new tokens
 };
 
 Status read_returning(const Sequence & seq, int layer, const Returning & returning, RestingLanes & back) {
@@ -71,19 +71,20 @@ Status LookBack::bring(LiveSession & session, int layer, int64_t n_new) {
             keep.push_back(at++);
         }
         for (; next != entries.end(); ++next) { places.push_back(at++); }
-        returning.lengths.push_back(at);
         returning.places.push_row(places);
         keep_before_.push_row(keep);
         for (int64_t i = 0; i < n_new; ++i) { keep.push_back(at++); }
         keep_then_.push_row(keep);
+        returning.lengths.push_back(at);
     }
-    n_before_ = static_cast<size_t>(returning.lengths.front());
     RestingLanes back;
     PITH_RETURN_IF_ERROR(read_returning(seq, layer, returning, back));
     if (cache.in_buckets(layer)) { PITH_RETURN_IF_ERROR(cache.make_whole()); }
-    PITH_RETURN_IF_ERROR(cache.hold_room(0, layer, returning.lengths));
+    PITH_RETURN_IF_ERROR(cache.make_room(0, layer, returning.lengths));
+    norms_ = seq.evidence.layer(layer).output_l1;
     session_ = &session;  // from here on there is something to take out
     cache.put_back(0, back);
+    seq.count_peak(back.memory_bytes());
     PITH_RETURN_IF_ERROR(cache.health());
     seq.evidence.put_between(layer, returning.places);
     session.ledger.cold_read_bytes += static_cast<int64_t>(seq.cold.read_bytes() - read_before);
@@ -93,23 +94,19 @@ Status LookBack::bring(LiveSession & session, int layer, int64_t n_new) {
 
 Status LookBack::end() {
     const Stopwatch watch;
-    LiveSession & session = *session_;
-    session.seq.evidence.prepare_compact(layer_, keep_then_);
-    take_out();
-    session.seq.evidence.compact(layer_, keep_then_, /*evicts=*/false);
+    Sequence & seq = session_->seq;
+    seq.evidence.prepare_compact(layer_, keep_then_);
+    LiveSession & session = *std::exchange(session_, nullptr);
+    seq.cache->compact(0, layer_, keep_then_);
+    seq.evidence.compact(layer_, keep_then_, /*evicts=*/false);
+    seq.evidence.set_output_norms(layer_, norms_);
     session.ledger.look_back_s += watch.seconds();
-    return session.seq.cache->health();
+    return seq.cache->health();
 }
 
-void LookBack::take_out() noexcept {
-    RaggedCache & cache = *std::exchange(session_, nullptr)->seq.cache;
-    const bool has_new = static_cast<size_t>(cache.length(cache.lane(0, layer_, 0))) > n_before_;
-    cache.compact(0, layer_, has_new ? keep_then_ : keep_before_);
-    cache.let_go_of_room();
-}
-
+// Failed on the way: the call's own tokens go with them.
 LookBack::~LookBack() {
-    if (session_ != nullptr) { take_out(); }
+    if (session_ != nullptr) { session_->seq.cache->compact(0, layer_, keep_before_); }
 }
 
 }  // namespace pith

@@ -7,9 +7,10 @@
 // Differs: there for every token; here while a prompt is read, and what the answer sees is chosen behind it (evict/repair.h).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <vector>
 
+#include "core/copy_on_write.h"
 #include "core/ragged.h"
 #include "pith/status.h"
 
@@ -37,14 +38,12 @@ public:
     LookBack & operator=(const LookBack &) = delete;
 
 private:
-    void take_out() noexcept;
-
     LiveSession * session_ = nullptr;  // null: nothing is back
     int layer_ = 0;
     // [K] which entries are the lanes' own: in front of the new tokens, and with them.
     Ragged<int32_t> keep_before_;
     Ragged<int32_t> keep_then_;
-    size_t n_before_ = 0;  // entries of the first lane in front of the new tokens, with those that came
+    CopyOnWrite<std::vector<std::vector<float>>> norms_;  // what was known of the lanes' own
 };
 
 }  // namespace pith

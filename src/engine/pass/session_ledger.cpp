@@ -86,6 +86,7 @@ void forget_call(LiveSession & session, Ledger before) noexcept {
     ledger.compact_s = spent.compact_s;
     ledger.gate_s = spent.gate_s;
     ledger.reread_s = spent.reread_s;
+    ledger.look_back_s = spent.look_back_s;
     session.pass.release_states();  // of a whole prompt, perhaps
 }
 

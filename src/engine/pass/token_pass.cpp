@@ -230,7 +230,7 @@ Status TokenPass::run_heads(Forward & forward, std::span<const PassPiece> pieces
 }
 
 Status run_pass(LiveSession & session, const PassPiece & piece) {
-    const bool single = piece.tokens.size() == 1 && piece.wants_logits && !shows_all(piece);
+    const bool single = piece.tokens.size() == 1 && piece.wants_logits && !shows_all(piece) && !looks_back(piece);
     if (single && session.ahead.has(session.seq, piece.tokens.front())) {
         session.ahead.take(session.seq, session.next_logits);
         ++session.ledger.n_draft_accepted;

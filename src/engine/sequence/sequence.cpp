@@ -203,7 +203,6 @@ Spill Sequence::aside() const {
     return has_ceiling ? Spill::kFile : Spill::kMemory;
 }
 
-// beside: bytes of lanes' rows that are neither in them, nor a snapshot's, nor kept for a rollback.
 void Sequence::count_peak(size_t beside) noexcept {
     size_t bytes = cache->allocated_bytes() + saved_bytes() + beside;
     for (const RestingLanes & one : way_back_.dropped) { bytes += one.memory_bytes(); }

@@ -147,6 +147,9 @@ public:
     void trim(int begin, int end, int64_t next_position) noexcept;
     bool trims(int64_t next_position) const noexcept;  // whether that would take anything out of any layer
 
+    // Counts what is held now. beside: bytes of lanes' rows that are neither in them, nor a snapshot's, nor kept for a
+    // rollback.
+    void count_peak(size_t beside) noexcept;
     // The most that was ever held in memory: lanes, snapshots' entries, recurrent states, and what a rollback would put back.
     size_t peak_bytes() const { return peak_bytes_; }
     // What the open call would go back to, in memory.
@@ -167,7 +170,6 @@ private:
     int n_behind_window(int layer, int64_t next_position) const noexcept;
     void read_lengths(std::vector<int> & to) const;
     Status remember_dropped(std::span<const LayerKeep> keeps);
-    void count_peak(size_t beside) noexcept;
 
     struct TurnBack {
         TurnedKeys keys;

@@ -89,7 +89,7 @@ Result<int64_t> lane_capacity(const SessionParts & parts, const RunPlan & plan, 
     const bool evicts = plan.budget > 0;
     const int64_t at_once =
         plan.budget + std::max<int64_t>({int64_t{plan.chunk} + plan.n_guide, plan.evict_every, plan.grid}) + plan.n_reread;
-    const bool bounded = evicts && !plan.one_shot;
+    const bool bounded = evicts && !plan.one_shot && !options.look_back;  // a layer is to hold all of it
     const int64_t wanted =
         std::max<int64_t>(options.max_context, (bounded ? std::min(n_all, 4 * at_once) : n_all) + plan.n_reread + 256);
     const size_t addresses = available_addresses();

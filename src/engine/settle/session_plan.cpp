@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "core/log_once.h"
+#include "core/text.h"
 #include "device/available_memory.h"
 #include "engine/settle/auto.h"
 #include "engine/settle/memory.h"
@@ -28,6 +30,15 @@ bool memory_holds_all(const LiveSession & session, int64_t n_prompt) {
     const int64_t given = session.options.max_context;
     const int64_t context = given > 0 ? given : session.file->hparams().n_ctx_train;
     return make_plan(session, policy_that_keeps_all(), seq.budget, PrefillSchedule::kAuto, std::max(n_prompt, context)).ok();
+}
+
+// Where bytes do not hold all that a prompt should look back at.
+void tell_of_little_room(const LiveSession & session, int64_t n_prompt) {
+    const RunPlan & plan = *session.seq.plan;
+    if (!session.options.look_back || plan.budget == 0 || n_prompt - plan.budget <= plan.most_back) { return; }
+    log_once(LogLevel::kWarning, "looking back: the budget has room for " + with_commas(plan.most_back) +
+                                     " evicted entries of a head, so prompts see no more than the newest so many of what was "
+                                     "evicted (said once)");
 }
 
 }  // namespace
@@ -86,8 +97,7 @@ Result<RunPlan> make_plan(const LiveSession & session, const Policy & policy, co
     request.state_bytes = static_cast<size_t>(session.file->hparams().n_embd) * sizeof(float);
     put_lanes(session.layout, request);
     if (policy.evicts() && options.look_back) {
-        request.n_back =
-            std::max<int64_t>(n_prompt, options.max_context > 0 ? options.max_context : session.file->hparams().n_ctx_train);
+        request.n_back = std::max(1, options.max_context > 0 ? options.max_context : session.file->hparams().n_ctx_train);
     }
     if (policy.evicts()) {
         const int64_t n_most = n_served(options, n_prompt);
@@ -110,6 +120,7 @@ Status decide_plan(LiveSession & session, int64_t n_prompt, int n_question) {
         PITH_ASSIGN_OR_RETURN(seq.plan,
                               make_plan(session, seq.policy, seq.budget, session.options.prefill, n_prompt, n_question));
     }
+    tell_of_little_room(session, n_prompt);
     // All that `auto` may choose from here on is planned alike, so the plan can be asked what will be in sight.
     facts.question = n_question == 0          ? KnownQuestion::kUnknown
                      : is_in_sight(*seq.plan) ? KnownQuestion::kInSight
