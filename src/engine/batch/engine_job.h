@@ -186,7 +186,7 @@ private:
     int64_t most_of_fork(const EngineJob & base, const RunPlan & plan) const;
     bool may_turn(const RunPlan & plan, int64_t next, int64_t n_added) const;
     size_t bytes_behind(int64_t n_entries, const RunPlan & plan, int64_t n_before) const;
-    bool moves_entries() const;
+    bool moves_entries(const RunPlan & plan) const;
     size_t look_back_bytes(const RunPlan & plan, int64_t n_tokens) const;
     void take_token();
     void keep_state();

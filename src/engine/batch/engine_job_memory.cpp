@@ -26,7 +26,7 @@ int64_t EngineJob::most_of_fork(const EngineJob & base, const RunPlan & plan) co
         return std::min(all + n_lanes * plan.n_reread,
                         n_lanes * (budget + std::max<int64_t>(plan.period(), n_added) + plan.n_reread));
     }
-    const bool exchanges = moves_entries() && plan.budget > 0;
+    const bool exchanges = moves_entries(plan);
     if (exchanges && plan.period() == 0) { return all + n_lanes * plan.n_reread; }  // its answer is not evicted
     const int64_t n_looking = look_at_ ? std::ssize(request_.tokens) : 0;
     if (exchanges ||
@@ -46,8 +46,8 @@ bool EngineJob::may_turn(const RunPlan & plan, int64_t next, int64_t n_added) co
 }
 
 // Entries of its lanes move although nothing is evicted: for what comes back.
-bool EngineJob::moves_entries() const {
-    return (look_at_ && request_.repair) || session_->options.look_back;
+bool EngineJob::moves_entries(const RunPlan & plan) const {
+    return plan.budget > 0 && ((look_at_ && request_.repair) || session_->options.look_back);
 }
 
 // What is back of a layer while a prompt looks back, so many tokens read at the end.
@@ -71,7 +71,7 @@ size_t EngineJob::most_alone(int64_t n_answer) const {
     const int64_t n_observers = std::ssize(session_->observers);
     const int64_t n_prompt = std::ssize(request_.tokens) + n_observers;
     // Lanes on devices that get more of what comes back have that room before others lose theirs.
-    const bool exchanges = moves_entries() && session_->layout.any_on_device();
+    const bool exchanges = moves_entries(plan) && session_->layout.any_on_device();
     const int64_t n_exchanged = exchanges ? session_->shape().n_lanes() * plan.budget_at(n_prompt) : 0;
     return pith::most_bytes(session_->layout,
                             n_exchanged + most_entries(plan, session_->seq.policy, session_->shape(), n_prompt, n_answer)) +
@@ -109,7 +109,7 @@ size_t EngineJob::most_behind(const SequenceState & state, int64_t n_tokens, con
     const int64_t n_added = std::ssize(request_.tokens) - n_tokens + n_answer;
     const int64_t longest = std::min<int64_t>(base.longest(), n_tokens);
     if (request_.keep || longest + n_added > capacity) { return alone; }  // it copies all of them
-    if (session_->layout.any_on_device() || moves_entries()) { return alone; }
+    if (session_->layout.any_on_device() || moves_entries(plan)) { return alone; }
     if (may_turn(plan, n_tokens - base.shift(), n_added)) { return alone; }
     if (may_evict(plan, {n_tokens, state.since_eviction, base.n_entries(), n_lanes, session_->seq.policy.keeps_less()},
                   n_added)) {

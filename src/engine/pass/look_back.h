@@ -1,10 +1,9 @@
-// look_back.h - what was evicted of a layer is back in its lanes while tokens go through that layer, and no longer: they see
-// all that came before them, and one layer at a time holds more than the budget. Stage: cache → attention.
+// look_back.h - what was evicted of a layer is back in its lanes while a prompt's tokens go through that layer, and no longer:
+// they see all that came before them, and one layer at a time holds more than the budget. Stage: cache → attention.
 //
-// Source:  the rule that exact attention over a part of the text and the rest, in turn, is exact attention over all of it; as
-//          FlexGen and InfiniGen keep the rest outside memory: Ying Sheng et al. ICML 2023. arXiv:2303.06865; Wonbeom Lee et
-//          al. OSDI 2024. arXiv:2406.19707.
-// Differs: there for every token; here while a prompt is read, and what the answer sees is chosen behind it (evict/repair.h).
+// Source:  keys and values outside memory, read back layer by layer: FlexGen. Ying Sheng et al. ICML 2023. arXiv:2303.06865.
+// Differs: there for every token; here for prompts alone. What an answer sees is the budget, chosen behind its question
+//          (evict/repair.h).
 #pragma once
 
 #include <cstdint>
