@@ -177,7 +177,7 @@ struct pith_session_options {
     int32_t draft_ngram; /* 0; tokens at most that a decoded token's pass may run ahead, where n-grams of the text foretell
                           * them: whoever then feeds these has their logits without a pass. Logits stay the same. 0: none */
     bool look_back;      /* false; with `cold`: a prompt's tokens see what was evicted, too, layer by layer, as if nothing had
-                          * been. Takes the time of a full cache, and memory for one layer of it */
+                          * been. Takes the time of a full cache, and memory for two of its layers */
 };
 PITH_API void pith_session_options_init(struct pith_session_options * options, size_t size); /* size: sizeof *options */
 

@@ -231,6 +231,36 @@ Status ColdStore::read_rows(int lane, const RowsOf & of, std::span<const Entry> 
     return {};
 }
 
+Result<RestingLanes> ColdStore::read_lanes(const RaggedCache & cache, std::vector<int> layers,
+                                           std::span<const std::vector<Entry>> of_lanes, Spill where) const {
+    const CacheLayout & layout = cache.layout();
+    RestingLanes lanes;
+    lanes.layers = std::move(layers);
+    lanes.turned.resize(of_lanes.size());
+    for (const std::vector<Entry> & entries : of_lanes) {
+        std::vector<int32_t> & positions = lanes.positions.emplace_back();
+        for (const Entry & entry : entries) { positions.push_back(entry.position); }
+    }
+    size_t bytes = 0;
+    auto entries = of_lanes.begin();
+    for (const int layer : lanes.layers) {
+        for (int h = 0; h < cache.n_kv_heads(layer); ++h) { bytes += (entries++)->size() * layout.rows(layer).bytes(); }
+    }
+    PITH_ASSIGN_OR_RETURN(lanes.own, SpillMemory::make(bytes, where));
+    uint8_t * to = lanes.own.data();
+    entries = of_lanes.begin();
+    for (const int layer : lanes.layers) {
+        for (int h = 0; h < cache.n_kv_heads(layer); ++h, ++entries) {
+            for (const bool keys : {true, false}) {
+                const RowsOf of{layer, h, keys};
+                PITH_RETURN_IF_ERROR(read_rows(cache.lane(0, layer, h), of, *entries, layout, to));
+                to += entries->size() * row_bytes(layout, of);
+            }
+        }
+    }
+    return lanes;
+}
+
 Status ColdStore::copy_segment(const Segment & segment, int layer,
                                const std::function<Status(std::span<const uint8_t>)> & to) const {
     std::vector<uint8_t> piece(kBufferBytes);

@@ -72,6 +72,10 @@ public:
     Status for_each_run(int lane, const RowsOf & of, const Visit & visit) const;
     // The rows of these entries, in their order, as a cache of layout `as` holds them.
     Status read_rows(int lane, const RowsOf & of, std::span<const Entry> entries, const CacheLayout & as, uint8_t * to) const;
+    // Of layers' lanes, one behind the other, these entries each, as the cache holds rows: they may be put back into it.
+    // Errors: also kOutOfMemory.
+    Result<RestingLanes> read_lanes(const RaggedCache & cache, std::vector<int> layers,
+                                    std::span<const std::vector<Entry>> of_lanes, Spill where) const;
     // A segment's bytes, piece by piece.
     Status copy_segment(const Segment & segment, int layer, const std::function<Status(std::span<const uint8_t>)> & to) const;
     uint64_t segment_bytes(const Segment & segment, int layer) const;

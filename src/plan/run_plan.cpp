@@ -195,9 +195,8 @@ Result<RunPlan> plan_bytes_or_shorter(RunRequest request) {
 // Of bytes that bound all, what comes back has a quarter at most; and nothing comes back where the rest is too little.
 Result<RunPlan> plan_bytes_and_back(const RunRequest & request) {
     constexpr double kMostShare = 0.25;
-    constexpr int kTimesThere = 2;  // on its way, and in the lanes
     if (request.n_back == 0) { return plan_bytes_or_shorter(request); }
-    const int n_lanes = kTimesThere * request.n_kv_heads;
+    const int n_lanes = kTimesBack * request.n_kv_heads;
     const double back = std::min(kMostShare * request.budget.value, bytes_of_lanes(request, n_lanes, request.n_back));
     RunRequest rest = request;
     rest.budget.value -= back;

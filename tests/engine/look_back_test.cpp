@@ -9,7 +9,6 @@
 #include "engine/session_state.h"
 #include "engine/tiny_session.h"
 #include "model/architecture_files.h"
-#include "pith/cache_file.h"
 
 namespace pith::look_back_test {
 namespace {
@@ -17,6 +16,8 @@ namespace {
 using testing::architecture_files;
 using testing::ArchitectureFile;
 using testing::contents_of;
+using testing::one_tiny_model;
+using testing::open_tiny;
 using testing::random_tokens;
 
 constexpr int kContext = 132;
@@ -36,17 +37,6 @@ SessionOptions full_options(KvType type) {
     SessionOptions options = testing::tiny_options("full", 0, PrefillSchedule::kChunked, kChunk);
     options.type_k = options.type_v = type;
     return options;
-}
-
-const Model & model() {
-    static const Model made = testing::tiny_model(testing::tiny_spec()).value();
-    return made;
-}
-
-Session open(const SessionOptions & options) {
-    auto session = model().session(options);
-    EXPECT_TRUE(session.ok()) << session.status().message();
-    return std::move(*session);
 }
 
 // Of all tokens: of a first prompt, and of two that follow.
@@ -97,8 +87,8 @@ TEST_P(LookBack, APromptIsReadAsByACacheThatHoldsAllOfIt) {
     const auto tokens = random_tokens(kContext, 384);
     for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0, KvType::kQ4_0}) {
         SCOPED_TRACE(std::string(to_string(type)));
-        Session full = open(full_options(type));
-        Session session = open(options_of(GetParam(), type, type));
+        Session full = open_tiny(full_options(type));
+        Session session = open_tiny(options_of(GetParam(), type, type));
         EXPECT_EQ(logits_of(session, tokens), logits_of(full, tokens));
         expect_rows_of(session, full);
         const Ledger & ledger = session.ledger();
@@ -111,10 +101,10 @@ TEST_P(LookBack, APromptIsReadAsByACacheThatHoldsAllOfIt) {
 
 TEST_P(LookBack, WithoutItAPromptSeesTheBudgetAlone) {
     const auto tokens = random_tokens(kContext, 384);
-    Session full = open(full_options(KvType::kF32));
+    Session full = open_tiny(full_options(KvType::kF32));
     SessionOptions options = options_of(GetParam(), KvType::kF32, KvType::kF32);
     options.look_back = false;
-    Session session = open(options);
+    Session session = open_tiny(options);
     EXPECT_NE(logits_of(session, tokens), logits_of(full, tokens));
     EXPECT_EQ(session.ledger().look_back_s, 0);
 }
@@ -122,7 +112,7 @@ TEST_P(LookBack, WithoutItAPromptSeesTheBudgetAlone) {
 // Tokens of an answer see what is kept; what they leave is as if nobody had looked back in between.
 TEST_P(LookBack, WhatFollowsIsEvictedAndSavedAsEver) {
     const auto tokens = random_tokens(kContext + 60, 384);
-    Session session = open(options_of(GetParam(), KvType::kF16, KvType::kQ8_0));
+    Session session = open_tiny(options_of(GetParam(), KvType::kF16, KvType::kQ8_0));
     ASSERT_TRUE(session.prefill(std::span(tokens).first(100)).ok());
     const auto before = session.snapshot().value();
     const auto contents = contents_of(session);
@@ -135,7 +125,7 @@ TEST_P(LookBack, WhatFollowsIsEvictedAndSavedAsEver) {
 
     const std::string path = testing::scratch_file("looks-back.pith").string();
     ASSERT_TRUE(session.save(path).ok());
-    auto opened = model().open_session(path, 1);
+    auto opened = one_tiny_model().open_session(path, 1);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     const auto rest = std::span(tokens).subspan(152, 30);
     ASSERT_TRUE(session.prefill(rest).ok());
@@ -154,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, LookBack,
 // Of every chunk, though what came back leaves in between.
 TEST(LookBack, WhatIsReadAgainIsToldOfAllThatIsKept) {
     const auto tokens = random_tokens(kContext, 384);
-    Session session = open(options_of("reread", KvType::kF16, KvType::kF16));
+    Session session = open_tiny(options_of("reread", KvType::kF16, KvType::kF16));
     ASSERT_TRUE(session.prefill(tokens).ok());
     const EvidenceState & evidence = LayerProbe(session).evidence();
     for (int l = 0; l < session.n_layers(); ++l) {
@@ -171,13 +161,13 @@ TEST(LookBack, BytesBoundWhatComesBackToo) {
     SessionOptions options = options_of("knorm", KvType::kF16, KvType::kF16);
     options.budget = Budget(BudgetKind::kBytes, 512.0 * 1024);
     options.max_context = 1500;
-    Session session = open(options);
+    Session session = open_tiny(options);
     ASSERT_TRUE(session.prefill(tokens).ok());
     EXPECT_GT(session.ledger().cold_read_bytes, 0);
     EXPECT_LE(session.ledger().kv_peak_bytes, size_t{512} << 10U);
     // And where nothing is left of them, nothing comes back.
     options.budget = Budget(BudgetKind::kBytes, 230.0 * 1024);
-    Session small = open(options);
+    Session small = open_tiny(options);
     const Status status = small.prefill(tokens);
     ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_LE(small.ledger().kv_peak_bytes, size_t{230} << 10U);
@@ -186,7 +176,7 @@ TEST(LookBack, BytesBoundWhatComesBackToo) {
 TEST(LookBack, RefusesByNameWhatItCannotDo) {
     SessionOptions options = options_of("knorm", KvType::kF16, KvType::kF16);
     options.cold.reset();
-    const auto refused = model().session(options);
+    const auto refused = one_tiny_model().session(options);
     EXPECT_EQ(refused.status().code(), ErrorCode::kInvalidArgument);
     EXPECT_NE(refused.status().message().find("look_back"), std::string::npos) << refused.status().message();
     EXPECT_NE(refused.status().message().find("cold"), std::string::npos) << refused.status().message();

@@ -23,6 +23,8 @@ namespace {
 using testing::contents_of;
 using testing::EvictionLog;
 using testing::lanes_below;
+using testing::one_tiny_model;
+using testing::open_tiny;
 using testing::random_tokens;
 
 constexpr int kContext = 120;
@@ -35,17 +37,6 @@ SessionOptions options_of(const char * policy, PrefillSchedule schedule, KvType 
     options.cold = cold;
     options.evict_every = 8;
     return options;
-}
-
-const Model & model() {
-    static const Model made = testing::tiny_model(testing::tiny_spec()).value();
-    return made;
-}
-
-Session open(const SessionOptions & options) {
-    auto session = model().session(options);
-    EXPECT_TRUE(session.ok()) << session.status().message();
-    return std::move(*session);
 }
 
 struct Texts {
@@ -71,7 +62,7 @@ class Repair : public ::testing::TestWithParam<std::tuple<PrefillSchedule, Types
 TEST_P(Repair, LogitsAreThoseOfAFullCacheWithExactlyTheKeptEntriesUnmasked) {
     const auto & [schedule, types] = GetParam();
     const Texts texts;
-    Session session = open(options_of("knorm", schedule, types.type, types.cold));
+    Session session = open_tiny(options_of("knorm", schedule, types.type, types.cold));
     EvictionLog log;
     RunHooks hooks;
     hooks.progress = [&](int64_t, int64_t) {
@@ -99,17 +90,17 @@ TEST_P(Repair, LogitsAreThoseOfAFullCacheWithExactlyTheKeptEntriesUnmasked) {
     RunHooks rows;
     rows.on_logits = [&](int64_t, std::span<const float> row) { got.insert(got.end(), row.begin(), row.end()); };
     ASSERT_TRUE(session.prefill(texts.question, rows).ok());
-    const int n_group = model().info().n_heads / model().info().n_kv_heads;
+    const int n_group = one_tiny_model().info().n_heads / one_tiny_model().info().n_kv_heads;
     const auto mask = [&](int layer, int head, int query, int key) {
         const int kv_head = head / n_group;
         if (key >= kContext) { return 0.0F; }
-        const auto & kept = after[static_cast<size_t>(layer * model().info().n_kv_heads + kv_head)];
+        const auto & kept = after[static_cast<size_t>(layer * one_tiny_model().info().n_kv_heads + kv_head)];
         const bool hidden = query < kContext ? log.hidden(layer, kv_head, query, key) : !std::ranges::binary_search(kept, key);
         return hidden ? -INFINITY : 0.0F;
     };
     std::vector<int32_t> wanted(kQuestion);
     std::iota(wanted.begin(), wanted.end(), kContext);
-    const std::vector<float> expected = testing::plain_logits(file_of(model()), texts.all, mask, wanted, 1);
+    const std::vector<float> expected = testing::plain_logits(file_of(one_tiny_model()), texts.all, mask, wanted, 1);
     EXPECT_LT(testing::relative_error(got, expected), types.tolerance);
 }
 
@@ -122,8 +113,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Repair, QueriesPayToBothWhatTheyPayToAFullCache) {
     const Texts texts;
     for (const char * policy : {"knorm", "h2o"}) {
-        Session full = open(testing::tiny_options("full", 0, PrefillSchedule::kOneShot, 24));
-        Session session = open(options_of(policy, PrefillSchedule::kOneShot, KvType::kF16, KvType::kF32));
+        Session full = open_tiny(testing::tiny_options("full", 0, PrefillSchedule::kOneShot, 24));
+        Session session = open_tiny(options_of(policy, PrefillSchedule::kOneShot, KvType::kF16, KvType::kF32));
         ASSERT_TRUE(full.prefill(texts.context).ok());
         ASSERT_TRUE(session.prefill(texts.context).ok());
         LiveSession & live = live_session(session);
@@ -161,7 +152,7 @@ TEST(Repair, QueriesPayToBothWhatTheyPayToAFullCache) {
 TEST(Repair, ASnapshotIsTheContextAsItWasAndTheNextQuestionFindsTheSame) {
     const Texts texts;
     for (const char * policy : {"knorm", "h2o", "reread", "snapkv", "compactor"}) {
-        Session session = open(options_of(policy, PrefillSchedule::kChunked, KvType::kF16, KvType::kQ8_0));
+        Session session = open_tiny(options_of(policy, PrefillSchedule::kChunked, KvType::kF16, KvType::kQ8_0));
         ASSERT_TRUE(session.prefill(texts.context).ok());
         const auto before = contents_of(session);
         const auto snapshot = session.snapshot().value();
@@ -181,12 +172,12 @@ TEST(Repair, ASnapshotIsTheContextAsItWasAndTheNextQuestionFindsTheSame) {
 
 TEST(Repair, EvictedEntriesComeBackFromAFileAsFromTheSessionThatEvictedThem) {
     const Texts texts;
-    Session session = open(options_of("knorm", PrefillSchedule::kChunked, KvType::kF16, KvType::kQ4_0));
+    Session session = open_tiny(options_of("knorm", PrefillSchedule::kChunked, KvType::kF16, KvType::kQ4_0));
     ASSERT_TRUE(session.prefill(texts.context).ok());
     ASSERT_TRUE(session.repair(texts.question.first(4)).ok());  // some are in both places
     const std::string path = testing::scratch_file("cold.pith").string();
     ASSERT_TRUE(session.save(path).ok());
-    auto opened = model().open_session(path, 1);
+    auto opened = one_tiny_model().open_session(path, 1);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     EXPECT_TRUE(contents_of(*opened) == contents_of(session));
     EXPECT_EQ(read_cache_info(path)->n_cold_entries, session.ledger().cold_entries);
@@ -198,7 +189,7 @@ TEST(Repair, EvictedEntriesComeBackFromAFileAsFromTheSessionThatEvictedThem) {
     EXPECT_GT(opened->ledger().cold_read_bytes, 0);
     const std::string again = testing::scratch_file("cold-again.pith").string();
     ASSERT_TRUE(opened->save(again).ok());  // of the file, and of what was evicted since
-    auto twice = model().open_session(again, 1);
+    auto twice = one_tiny_model().open_session(again, 1);
     ASSERT_TRUE(twice.ok()) << twice.status().message();
     EXPECT_TRUE(contents_of(*twice) == contents_of(session));
 }
@@ -207,7 +198,7 @@ TEST(Repair, WhatFindsNoRoomOnDiskIsLostAndCounted) {
     const Texts texts;
     SessionOptions options = options_of("knorm", PrefillSchedule::kChunked, KvType::kF16, KvType::kF16);
     options.cold_bytes = 30000;
-    Session session = open(options);
+    Session session = open_tiny(options);
     ASSERT_TRUE(session.prefill(texts.context).ok());
     const Ledger & ledger = session.ledger();
     EXPECT_GT(ledger.cold_lost_entries, 0);
@@ -220,7 +211,7 @@ TEST(Repair, WhatFindsNoRoomOnDiskIsLostAndCounted) {
 TEST(Repair, AQuestionOfAnyLengthIsAsked) {
     const std::vector<int32_t> tokens = random_tokens(kContext + 90, 384);
     const auto all = std::span(tokens);
-    Session session = open(options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kF16));
+    Session session = open_tiny(options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kF16));
     ASSERT_TRUE(session.prefill(all.first(kContext)).ok());
     const auto before = lanes_below(session, kContext);
     ASSERT_TRUE(session.repair(all.last(90)).ok());  // more than are scored, and than a chunk
@@ -232,7 +223,7 @@ TEST(Repair, AQuestionOfAnyLengthIsAsked) {
 
 TEST(Repair, OnlyTellsWhereNothingIsToComeBack) {
     const Texts texts;
-    Session session = open(options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kQ8_0));
+    Session session = open_tiny(options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kQ8_0));
     ASSERT_TRUE(session.prefill(texts.context).ok());
     const auto before = contents_of(session);
     ASSERT_TRUE(session.repair(texts.question, /*brings_back=*/false).ok());
@@ -242,10 +233,10 @@ TEST(Repair, OnlyTellsWhereNothingIsToComeBack) {
 
 TEST(Repair, RefusesByNameWhatItCannotDo) {
     const Texts texts;
-    Session without = open(testing::tiny_options("knorm", kBudget, PrefillSchedule::kOneShot, 24));
+    Session without = open_tiny(testing::tiny_options("knorm", kBudget, PrefillSchedule::kOneShot, 24));
     ASSERT_TRUE(without.prefill(texts.context).ok());
     EXPECT_NE(without.repair(texts.question).message().find("cold"), std::string::npos);
-    Session session = open(options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kQ8_0));
+    Session session = open_tiny(options_of("knorm", PrefillSchedule::kOneShot, KvType::kF16, KvType::kQ8_0));
     EXPECT_EQ(session.repair(texts.question).code(), ErrorCode::kInvalidArgument);  // nothing was read
     ASSERT_TRUE(session.prefill(texts.context).ok());
     EXPECT_EQ(session.repair({}).code(), ErrorCode::kInvalidArgument);

@@ -26,9 +26,13 @@ inline SessionOptions tiny_options(const std::string & policy, int budget, Prefi
     return options;
 }
 
-inline Session open_tiny(const SessionOptions & options) {
+inline const Model & one_tiny_model() {
     static const Model model = tiny_model(tiny_spec()).value();
-    auto session = model.session(options);
+    return model;
+}
+
+inline Session open_tiny(const SessionOptions & options) {
+    auto session = one_tiny_model().session(options);
     EXPECT_TRUE(session.ok()) << session.status().message();
     return std::move(*session);
 }

@@ -86,7 +86,7 @@ inline constexpr auto kSessionRows = std::to_array<OptionRow>({
     {.names = "--look-back",
      .help =
          "With --cold: while a prompt is read its tokens see what was evicted, too, layer by layer, as if nothing had been; "
-         "takes the time of a full cache, and memory for one layer of it",
+         "takes the time of a full cache, and memory for two of its layers",
      .item = item::kLookBack},
     {.names = "--no-repair",
      .help = "Of a text that was read with --cold: tell when a question looks for what was evicted, and bring nothing back"},

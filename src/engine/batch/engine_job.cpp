@@ -95,7 +95,8 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
             plan = next.plan;
         }
         if (own.cold && n > 0) { look_at_ = 0; }
-        reserved_bytes_ = bytes_alone_ = bytes_behind(most_of_fork(*base, plan), plan, base->session_->seq.n_tokens);
+        reserved_bytes_ = bytes_alone_ =
+            bytes_behind(most_of_fork(*base, plan), plan) + look_back_bytes(plan, base->session_->seq.n_tokens + n);
         return {};
     }
     hooks_.n_question = request_.n_question;

@@ -185,7 +185,7 @@ private:
     bool goes_on_reading();
     int64_t most_of_fork(const EngineJob & base, const RunPlan & plan) const;
     bool may_turn(const RunPlan & plan, int64_t next, int64_t n_added) const;
-    size_t bytes_behind(int64_t n_entries, const RunPlan & plan, int64_t n_before) const;
+    size_t bytes_behind(int64_t n_entries, const RunPlan & plan) const;
     bool moves_entries(const RunPlan & plan) const;
     size_t look_back_bytes(const RunPlan & plan, int64_t n_tokens) const;
     void take_token();

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/guarded.h"
-#include "engine/pass/look_back.h"
 #include "engine/settle/session_plan.h"
 #include "plan/lane_bytes.h"
 #include "plan/reservation.h"
@@ -54,15 +53,13 @@ bool EngineJob::moves_entries(const RunPlan & plan) const {
 size_t EngineJob::look_back_bytes(const RunPlan & plan, int64_t n_tokens) const {
     if (!session_->options.look_back || plan.budget == 0) { return 0; }
     const int64_t n = std::min(plan.most_back, n_tokens) * session_->shape().n_kv_heads;
-    return static_cast<size_t>(LookBack::kTimesThere * n) * session_->layout.rows().bytes();
+    return static_cast<size_t>(kTimesBack * n) * session_->layout.rows().bytes();
 }
 
-// Of entries of its own behind a base's, of which so many tokens are not among the request's. Pages at both ends of what it
-// adds to a lane may be used in part.
-size_t EngineJob::bytes_behind(int64_t n_entries, const RunPlan & plan, int64_t n_before) const {
+// Of entries of its own behind a base's. Pages at both ends of what it adds to a lane may be used in part.
+size_t EngineJob::bytes_behind(int64_t n_entries, const RunPlan & plan) const {
     return pith::most_bytes(session_->layout, 0) + pith::most_bytes(session_->layout, n_entries) +
-           ungoverned_bytes(session_->layout, longest_piece(plan) + plan.n_reread) +
-           look_back_bytes(plan, n_before + std::ssize(request_.tokens));
+           ungoverned_bytes(session_->layout, longest_piece(plan) + plan.n_reread);
 }
 
 // At most, without a base and with so many tokens of an answer. REQUIRES: it goes on from nobody's entries.
@@ -116,7 +113,7 @@ size_t EngineJob::most_behind(const SequenceState & state, int64_t n_tokens, con
         const int64_t n_front = n_protected_in_front(session_->seq.policy, session_->options.pinned);
         return alone - std::min(alone, bytes_in_front(base, n_front));
     }
-    return std::min(alone, bytes_behind(n_lanes * n_added, plan, 0));
+    return std::min(alone, bytes_behind(n_lanes * n_added, plan));
 }
 
 // Cells behind the lanes of a state that others go on from.

@@ -114,7 +114,8 @@ LaneExchange exchange_of(const LaneOfBoth & both, std::span<const ColdStore::Ent
 // What all lanes exchange: of layers in which any does, all.
 struct Exchange {
     Sequence::Swap swap;
-    std::vector<std::vector<ColdStore::Entry>> returns;  // [lane of swap.back]
+    std::vector<int> layers;
+    std::vector<std::vector<ColdStore::Entry>> returns;  // [lane of these]
     std::vector<Ragged<int32_t>> places;                 // [plan] of [K]
     int64_t n_returned = 0;
 };
@@ -157,12 +158,8 @@ Result<Exchange> plan_exchange(const LiveSession & session, Scores scores, const
         }
         if (!changes) { continue; }
         exchange.n_returned += static_cast<int64_t>(n_of_layer);
-        exchange.swap.back.layers.push_back(layer);
-        for (auto & lane : returns) {
-            std::vector<int32_t> & positions = exchange.swap.back.positions.emplace_back();
-            for (const ColdStore::Entry & one : lane) { positions.push_back(one.position); }
-            exchange.returns.push_back(std::move(lane));
-        }
+        exchange.layers.push_back(layer);
+        for (auto & lane : returns) { exchange.returns.push_back(std::move(lane)); }
         exchange.swap.plans.push_back(std::move(plan));
         exchange.places.push_back(std::move(places));
     }
@@ -172,32 +169,16 @@ Result<Exchange> plan_exchange(const LiveSession & session, Scores scores, const
 // The rows that come back, as the cache has rows; and what leaves for them is cold then.
 Status read_returns(const LiveSession & session, Exchange & exchange) {
     const Sequence & seq = session.seq;
-    const CacheLayout & layout = seq.cache->layout();
     RestingLanes & back = exchange.swap.back;
-    back.turned.resize(back.positions.size());
-    size_t bytes = 0;
-    size_t i = 0;
-    for (const int layer : back.layers) {
-        for (int h = 0; h < session.shape().n_kv_heads; ++h) {
-            bytes += exchange.returns[i++].size() * layout.rows(layer).bytes();
-        }
-    }
-    PITH_ASSIGN_OR_RETURN(back.own, SpillMemory::make(bytes, seq.aside()));
+    PITH_ASSIGN_OR_RETURN(back, seq.cold.read_lanes(*seq.cache, exchange.layers, exchange.returns, seq.aside()));
     std::vector<LayerKeep> keeps;
     for (const LayerPlan & plan : exchange.swap.plans) { keeps.push_back({plan.layer, &plan.keep}); }
     exchange.swap.cold = seq.cold;
     PITH_RETURN_IF_ERROR(exchange.swap.cold.add_dropped(*seq.cache, keeps));
-    uint8_t * to = back.own.data();
-    i = 0;
+    auto positions = back.positions.begin();
     for (const int layer : back.layers) {
-        for (int h = 0; h < session.shape().n_kv_heads; ++h, ++i) {
-            const int lane = seq.cache->lane(0, layer, h);
-            for (const bool keys : {true, false}) {
-                const RowsOf of{layer, h, keys};
-                PITH_RETURN_IF_ERROR(seq.cold.read_rows(lane, of, exchange.returns[i], layout, to));
-                to += exchange.returns[i].size() * row_bytes(layout, of);
-            }
-            exchange.swap.cold.give_back(lane, back.positions[i]);
+        for (int h = 0; h < session.shape().n_kv_heads; ++h) {
+            exchange.swap.cold.give_back(seq.cache->lane(0, layer, h), *positions++);
         }
     }
     return {};

@@ -16,49 +16,17 @@ bool looks_back(const LiveSession & session) {
            seq.plan->most_back > 0;
 }
 
-namespace {
-
-// Of one layer, what comes back.
-struct Returning {
-    std::vector<std::vector<ColdStore::Entry>> entries;  // [K]
-    Ragged<int32_t> places;                              // [K] of them, among all
-    std::vector<int64_t> lengths;                        // [K] of the lanes then, with the new tokens
-};
-
-Status read_returning(const Sequence & seq, int layer, const Returning & returning, RestingLanes & back) {
-    const CacheLayout & layout = seq.cache->layout();
-    back.layers = {layer};
-    back.turned.resize(returning.entries.size());
-    size_t n = 0;
-    for (const auto & entries : returning.entries) {
-        n += entries.size();
-        std::vector<int32_t> & positions = back.positions.emplace_back();
-        for (const ColdStore::Entry & entry : entries) { positions.push_back(entry.position); }
-    }
-    PITH_ASSIGN_OR_RETURN(back.own, SpillMemory::make(n * layout.rows(layer).bytes(), Spill::kMemory));
-    uint8_t * to = back.own.data();
-    for (int h = 0; h < std::ssize(returning.entries); ++h) {
-        const auto & entries = returning.entries[static_cast<size_t>(h)];
-        for (const bool keys : {true, false}) {
-            const RowsOf of{layer, h, keys};
-            PITH_RETURN_IF_ERROR(seq.cold.read_rows(seq.cache->lane(0, layer, h), of, entries, layout, to));
-            to += entries.size() * row_bytes(layout, of);
-        }
-    }
-    return {};
-}
-
-}  // namespace
-
 Status LookBack::bring(LiveSession & session, int layer, int64_t n_new) {
     const Stopwatch watch;
     Sequence & seq = session.seq;
     RaggedCache & cache = *seq.cache;
     const uint64_t read_before = seq.cold.read_bytes();
     layer_ = layer;
-    Returning returning;
+    std::vector<std::vector<ColdStore::Entry>> returning;  // [K]
+    Ragged<int32_t> all_places;                            // [K] of these, among all
+    std::vector<int64_t> lengths;                          // [K] of the lanes then, with the new tokens
     for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
-        auto & entries = returning.entries.emplace_back();
+        auto & entries = returning.emplace_back();
         PITH_RETURN_IF_ERROR(seq.cold.entries_of(cache.lane(0, layer, h), entries));
         const int64_t n_out = std::ssize(entries) - seq.plan->most_back;
         if (n_out > 0) { entries.erase(entries.begin(), entries.begin() + n_out); }
@@ -71,22 +39,21 @@ Status LookBack::bring(LiveSession & session, int layer, int64_t n_new) {
             keep.push_back(at++);
         }
         for (; next != entries.end(); ++next) { places.push_back(at++); }
-        returning.places.push_row(places);
+        all_places.push_row(places);
         keep_before_.push_row(keep);
         for (int64_t i = 0; i < n_new; ++i) { keep.push_back(at++); }
         keep_then_.push_row(keep);
-        returning.lengths.push_back(at);
+        lengths.push_back(at);
     }
-    RestingLanes back;
-    PITH_RETURN_IF_ERROR(read_returning(seq, layer, returning, back));
+    PITH_ASSIGN_OR_RETURN(const RestingLanes back, seq.cold.read_lanes(cache, {layer}, returning, Spill::kMemory));
     if (cache.in_buckets(layer)) { PITH_RETURN_IF_ERROR(cache.make_whole()); }
-    PITH_RETURN_IF_ERROR(cache.make_room(0, layer, returning.lengths));
+    PITH_RETURN_IF_ERROR(cache.make_room(0, layer, lengths));
     norms_ = seq.evidence.layer(layer).output_l1;
     session_ = &session;  // from here on there is something to take out
     cache.put_back(0, back);
     seq.count_peak(back.memory_bytes());
     PITH_RETURN_IF_ERROR(cache.health());
-    seq.evidence.put_between(layer, returning.places);
+    seq.evidence.put_between(layer, all_places);
     session.ledger.cold_read_bytes += static_cast<int64_t>(seq.cold.read_bytes() - read_before);
     session.ledger.look_back_s += watch.seconds();
     return {};

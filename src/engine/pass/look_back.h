@@ -20,11 +20,9 @@ struct LiveSession;
 // Whether a prompt's tokens look back: the session's options say so, and something was evicted that can come back.
 bool looks_back(const LiveSession & session);
 
-// One layer's evicted entries. Memory: their rows, and the same once more while they come (kTimesThere).
+// One layer's evicted entries. Memory: their rows, and the same once more while they come (kTimesBack).
 class LookBack {
 public:
-    static constexpr int kTimesThere = 2;
-
     // Of each lane the newest evicted entries come, at most RunPlan::most_back of them, and what attention left behind gets
     // room for them. n_new: tokens that will join the layer's lanes before end(). Nothing stays of an error.
     // REQUIRES: looks_back(). Errors: kIo, kOutOfMemory, also thrown.   Cost: reads the rows from disk; moves the rest.
