@@ -154,7 +154,7 @@ public:
             if (!live_.empty() && pick(25) == 0) { cancel(); }
             if (bases_.size() > 1 || (!bases_.empty() && pick(40) == 0)) { forget_base(); }
             const bool fails = pick(8) == 0;
-            if (fails) { fail_at(static_cast<Fails>(pick(5)), 1 + pick(60)); }
+            if (fails) { make_fail(); }
             pages.watch_peaks(true);
             const auto more = engine_->step();
             pages.watch_peaks(false);
@@ -194,6 +194,12 @@ public:
 
 private:
     int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+
+    // One of those of which a step has: memory by the dozens, few pages, buffers, graph runs and files.
+    void make_fail() {
+        const auto what = static_cast<Fails>(pick(5));
+        fail_at(what, 1 + pick(what == Fails::kNew ? 60 : 8));
+    }
 
     void submit() {
         Ask ask{pick(static_cast<int>(policies().size())), pick(kPrompts), -1};
