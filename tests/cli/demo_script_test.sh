@@ -69,7 +69,7 @@ said '^demo: error: pith run ended with 1: pith: the model is broken$'
 
 # --- scripts/demo: which parts ---
 mkdir -p "$work/tree/scripts" "$work/tree/build/apps/pith"
-cp "$scripts/demo" "$work/tree/scripts/"
+cp "$scripts/demo" "$scripts/usage.sh" "$work/tree/scripts/"
 printf '#!/bin/sh\necho built >&2\n' >"$work/tree/scripts/build"
 printf '#!/bin/sh\necho "real, by $1"\n' >"$work/tree/scripts/demo_real"
 printf '#!/bin/sh\necho "pith $*"\n' >"$work/tree/build/apps/pith/pith"
