@@ -40,6 +40,16 @@ class Model:
         return {"choices": [{"message": self.replies.pop(0)}], "usage": {"prompt_tokens": 9, "kv_bytes": 1, "kv_full_bytes": 4}}
 
 
+class Ways(unittest.TestCase):
+    def test_have_a_budget_a_type_and_one_of_what_is_evicted(self):
+        self.assertEqual(measure_repairs.parts("full"), ("full", "f16", ""))
+        self.assertEqual(measure_repairs.parts("10%:q4_0"), ("10%", "q4_0", ""))
+        self.assertEqual(measure_repairs.parts("2048:q8_0:q4_0"), ("2048", "q8_0", "q4_0"))
+        for wrong in ("", ":q8_0", "2048:q8_0:q8_0:q8_0"):
+            with self.assertRaises(SystemExit, msg=wrong):
+                measure_repairs.parts(wrong)
+
+
 class Attempts(unittest.TestCase):
     def attempt(self, name, *replies, steps=4):
         self.folder = tempfile.TemporaryDirectory()
