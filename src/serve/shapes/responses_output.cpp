@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "serve/shapes/completion_response.h"
 #include "serve/shapes/ids.h"
 
 namespace pith::serve {
