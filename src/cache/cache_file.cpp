@@ -110,12 +110,15 @@ uint64_t CacheFileView::hash_of(uint64_t begin, uint64_t size) const {
     constexpr uint64_t kPiece = uint64_t{4} << 20U;
     Hash64 hash;
     for (uint64_t at = 0; at < size; at += kPiece) {
-        const auto first = static_cast<size_t>(begin + at);
-        const auto n = static_cast<size_t>(std::min(kPiece, size - at));
-        hash.add(bytes_.subspan(first, n));
-        if (mapped_ && size > kPiece) { mapped_->drop(first, n); }
+        const auto piece = bytes_.subspan(static_cast<size_t>(begin + at), static_cast<size_t>(std::min(kPiece, size - at)));
+        hash.add(piece);
+        if (size > kPiece) { let_go(piece); }
     }
     return hash.value();
+}
+
+void CacheFileView::let_go(std::span<const uint8_t> bytes) const {
+    if (mapped_) { mapped_->drop(static_cast<size_t>(bytes.data() - bytes_.data()), bytes.size()); }
 }
 
 Result<CacheFileView> CacheFileView::parse(std::span<const uint8_t> bytes, const std::string & path,

@@ -82,6 +82,8 @@ public:
     // The file, for whoever goes on reading it when this is gone. Null: of bytes that are no file.
     const std::shared_ptr<const MappedFile> & mapped() const { return mapped_; }
     const std::string & path() const { return path_; }
+    // These bytes of it have been read: what of a file is resident of them goes.
+    void let_go(std::span<const uint8_t> bytes) const;
     // What readers of a section say of bytes that make no sense.
     Status damaged(const std::string & what) const;
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <functional>
 #include <numeric>
 #include <random>
 #include <set>
+#include <string>
 
 #include "engine/evict/cold_scores.h"
 #include "engine/mask_oracle.h"
@@ -193,6 +195,37 @@ TEST(Repair, EvictedEntriesComeBackFromAFileAsFromTheSessionThatEvictedThem) {
     ASSERT_TRUE(twice.ok()) << twice.status().message();
     EXPECT_TRUE(contents_of(*twice) == contents_of(session));
 }
+
+#if defined(__linux__)
+// What of a mapped file this process has in memory.
+size_t resident_bytes_of(const std::string & path) {
+    std::ifstream all("/proc/self/smaps");
+    size_t n = 0;
+    bool ours = false;
+    for (std::string line; std::getline(all, line);) {
+        if (line.find(" kB") == std::string::npos) { ours = line.ends_with(path); }
+        if (ours && line.starts_with("Rss:")) { n += std::stoul(line.substr(4)) * 1024; }
+    }
+    return n;
+}
+
+TEST(Repair, AFileOfMuchThatWasEvictedIsCheckedAndReadWithLittleOfItInMemory) {
+    SessionOptions options = options_of("knorm", PrefillSchedule::kChunked, KvType::kF32, KvType::kF32);
+    options.chunk = 512;
+    Session session = open_tiny(options);
+    ASSERT_TRUE(session.prefill(random_tokens(8000, 384)).ok());
+    const std::string path = testing::scratch_file("much-cold.pith").string();
+    ASSERT_TRUE(session.save(path).ok());
+    const auto in_file = static_cast<size_t>(session.ledger().cold_bytes);
+    ASSERT_GT(in_file, size_t{8} << 20U);
+    const auto file = SessionFile::open(path);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    EXPECT_LT(resident_bytes_of(path), in_file / 8);
+    const auto opened = file->session(one_tiny_model(), 1);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_LT(resident_bytes_of(path), in_file / 8);
+}
+#endif
 
 TEST(Repair, WhatFindsNoRoomOnDiskIsLostAndCounted) {
     const Texts texts;

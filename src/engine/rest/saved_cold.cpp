@@ -117,7 +117,9 @@ Result<std::optional<SavedCold>> read_cold(const CacheFileView & file, const Ses
                 lane.segments.push_back({at, n, /*is_saved=*/true});
                 at += size;
             }
-            if (!fits_lane(lane, rows.subspan(static_cast<size_t>(first)), of_row, positions[i], n_tokens)) { return bad; }
+            const auto of_lane = rows.subspan(static_cast<size_t>(first), static_cast<size_t>(at - first));
+            if (!fits_lane(lane, of_lane, of_row, positions[i], n_tokens)) { return bad; }
+            file.let_go(of_lane);  // around each position more becomes resident than is read
         }
     }
     if (!from.done()) {

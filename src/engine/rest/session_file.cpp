@@ -223,7 +223,7 @@ Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileVi
         PITH_ASSIGN_OR_RETURN(const ColdStore empty, empty_cold_store(*session.file, session.options));
         state.cold = ColdStore(std::make_shared<CacheLayout>(empty.layout()), session.options.cold_bytes, std::move(rows),
                                saved.cold->lanes);
-        from.mapped()->drop(static_cast<size_t>(saved.cold->begin), static_cast<size_t>(saved.cold->size));
+        from.mapped()->drop(0, from.mapped()->bytes().size());  // it stays mapped, for what is evicted
     }
     found.logits = saved.logits;
     found.n_evictions = saved.ledger.n_evictions;
