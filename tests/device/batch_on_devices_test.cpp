@@ -201,8 +201,8 @@ std::vector<Said> begin_alike(const Model & model, bool with_states) {
         }
         request.choose = testing::noting(*engine, ids[i], said[i]);
         ids[i] = engine->submit(request).value();
-        for (int step = 0; step < 30 && i % 2 == 0; ++step) { EXPECT_TRUE(engine->step().ok()); }
         if (i == 4) { EXPECT_TRUE(engine->cancel(ids[0]).ok()); }
+        for (int step = 0; step < 30 && i % 2 == 0; ++step) { EXPECT_TRUE(engine->step().ok()); }
     }
     EXPECT_TRUE(engine->run().ok());
     for (size_t i = 1; i < kRequests; ++i) {
