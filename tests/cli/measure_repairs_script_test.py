@@ -54,7 +54,7 @@ class Attempts(unittest.TestCase):
     def attempt(self, name, *replies, steps=4):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        options = types.SimpleNamespace(model="m", tokens=8000, steps=steps, policy="auto", seeds=1, ways=["full", "2048"], output=self.folder.name)
+        options = types.SimpleNamespace(model="m", tokens=8000, steps=steps, policy="auto", tool_choice="auto", seeds=1, ways=["full", "2048"], output=self.folder.name)
         self.repairs = measure_repairs.Repairs(options, TASKS)
         self.repairs.server = self.model = Model(*replies)
         return self.repairs.attempt([], task(name), "2048")
