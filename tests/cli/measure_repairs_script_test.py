@@ -51,10 +51,10 @@ class Ways(unittest.TestCase):
 
 
 class Attempts(unittest.TestCase):
-    def attempt(self, name, *replies, steps=4):
+    def attempt(self, name, *replies, steps=4, tool_choice="auto"):
         self.folder = tempfile.TemporaryDirectory()
         self.addCleanup(self.folder.cleanup)
-        options = types.SimpleNamespace(model="m", tokens=8000, steps=steps, policy="auto", tool_choice="auto", seeds=1, ways=["full", "2048"], output=self.folder.name)
+        options = types.SimpleNamespace(model="m", tokens=8000, steps=steps, policy="auto", tool_choice=tool_choice, seeds=1, ways=["full", "2048"], output=self.folder.name)
         self.repairs = measure_repairs.Repairs(options, TASKS)
         self.repairs.server = self.model = Model(*replies)
         return self.repairs.attempt([], task(name), "2048")
@@ -96,6 +96,13 @@ class Attempts(unittest.TestCase):
         self.assertIn("not JSON", self.results()[0])
         self.assertIn("no tool run", self.results()[1])
         self.assertIn("old_text is missing", self.results()[2])
+
+    def test_without_tools_the_block_of_a_reply_is_the_module(self):
+        right = task("intervals").right
+        self.assertTrue(self.attempt("intervals", {"content": f"So:\n```python\n{right}```\nDone."}, tool_choice="none")["repaired"])
+        one = self.attempt("intervals", {"content": "I repair it."}, {"content": "```python\nmerge = 1\n```"}, tool_choice="none", steps=2)
+        self.assertFalse(one["repaired"])
+        self.assertEqual([m["content"] for m in self.model.asked[-1] if m["role"] == "user"][-1], "There is no ```python block.")
 
     def test_leaving_before_the_end_is_no_repair(self):
         self.assertNotEqual(task("recent").failure("import os\nos._exit(0)"), "")
