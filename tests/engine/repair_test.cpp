@@ -220,6 +220,7 @@ TEST(Repair, AFileOfMuchThatWasEvictedIsCheckedAndReadWithLittleOfItInMemory) {
     ASSERT_GT(in_file, size_t{8} << 20U);
     const auto file = SessionFile::open(path);
     ASSERT_TRUE(file.ok()) << file.status().message();
+    EXPECT_GT(resident_bytes_of(path), 0U) << "it is mapped under another name";
     EXPECT_LT(resident_bytes_of(path), in_file / 8);
     const auto opened = file->session(one_tiny_model(), 1);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
