@@ -30,9 +30,10 @@ class Model:
     """Says what it is given, and keeps what it was asked."""
 
     def __init__(self, *replies):
-        self.replies, self.asked = list(replies), []
+        self.replies, self.asked, self.choices = list(replies), [], []
 
     def json(self, path, body):
+        self.choices.append(body["tool_choice"])
         self.asked.append([dict(message) for message in body["messages"]])
         for message in body["messages"]:
             for one in message.get("tool_calls") or []:
@@ -63,7 +64,7 @@ class Attempts(unittest.TestCase):
         return [message["content"] for message in self.model.asked[-1] if message["role"] == "tool"]
 
     def test_every_fault_fails_its_test_and_the_repair_passes_it(self):
-        self.assertGreaterEqual(len(TASKS), 12)
+        self.assertGreaterEqual(len([one for one in TASKS if not one.shown]), 12)
         for one in TASKS:
             self.assertEqual(one.failure(one.right), "", one.name)
             self.assertIn("Error", one.failure(one.broken), one.name)
@@ -75,19 +76,20 @@ class Attempts(unittest.TestCase):
         self.assertIn("b was used longest ago", self.model.asked[0][-1]["content"])
 
     def test_a_text_that_is_not_there_is_told_and_a_second_try_counts(self):
-        one = self.attempt("recent", call("edit_file", path="recent.py", old_text="pop_item()", new_text=""), call("read_file", path="recent.py"),
-                           call("write_file", path="recent.py", text=task("recent").right))
+        one = self.attempt("recent", call("edit_file", path="recent.py", old_text="self.entries.pop_item()", new_text=""), call("read_file", path="recent.py"),
+                           call("edit_file", path="recent.py", old_text=task("recent").old_line, new_text=task("recent").new_line))
         self.assertTrue(one["repaired"])
-        self.assertEqual((one["steps"], one["reads"]), (3, 1))
-        self.assertIn("stands 0 times", self.results()[0])
+        self.assertEqual((one["steps"], one["edits"], one["found"]), (3, 2, 1))
+        self.assertIn("does not stand exactly once in recent.py, which is:\n" + task("recent").broken, self.results()[0])
         self.assertEqual(self.results()[1], task("recent").broken)
 
-    def test_neither_the_test_nor_another_module_can_be_changed(self):
-        one = self.attempt("recent", call("write_file", path="recent_test.py", text=""), call("write_file", path="words.py", text=""), {"content": "Done."}, steps=3)
+    def test_another_module_cannot_be_changed_and_a_wrong_edit_fails_the_test(self):
+        one = self.attempt("recent", call("edit_file", path="words.py", old_text="import re", new_text=""),
+                           call("edit_file", path="recent.py", old_text="self.entries.popitem()", new_text="pass"), {"content": "Done."}, steps=3)
         self.assertFalse(one["repaired"])
-        self.assertEqual(one["texts"], 1)
+        self.assertEqual((one["texts"], one["edits"], one["found"]), (1, 2, 1))
         self.assertIn("must stay as it is", self.results()[0])
-        self.assertIn("must stay as it is", self.results()[1])
+        self.assertIn("The test fails: AssertionError", self.results()[1])
 
     def test_calls_without_their_arguments_are_not_valid(self):
         broken = {"content": None, "tool_calls": [{"id": "a", "type": "function", "function": {"name": "edit_file", "arguments": '{"path'}}]}
@@ -97,12 +99,11 @@ class Attempts(unittest.TestCase):
         self.assertIn("no tool run", self.results()[1])
         self.assertIn("old_text is missing", self.results()[2])
 
-    def test_without_tools_the_block_of_a_reply_is_the_module(self):
-        right = task("intervals").right
-        self.assertTrue(self.attempt("intervals", {"content": f"So:\n```python\n{right}```\nDone."}, tool_choice="none")["repaired"])
-        one = self.attempt("intervals", {"content": "I repair it."}, {"content": "```python\nmerge = 1\n```"}, tool_choice="none", steps=2)
-        self.assertFalse(one["repaired"])
-        self.assertEqual([m["content"] for m in self.model.asked[-1] if m["role"] == "user"][-1], "There is no ```python block.")
+    def test_a_reply_is_an_edit_unless_told_otherwise(self):
+        self.attempt("recent", {"content": "Done."}, steps=1, tool_choice="edit")
+        self.assertEqual(self.model.choices, [{"type": "function", "function": {"name": "edit_file"}}])
+        self.attempt("recent", {"content": "Done."}, steps=1, tool_choice="required")
+        self.assertEqual(self.model.choices, ["required"])
 
     def test_leaving_before_the_end_is_no_repair(self):
         self.assertNotEqual(task("recent").failure("import os\nos._exit(0)"), "")
@@ -120,11 +121,14 @@ class Attempts(unittest.TestCase):
         finally:
             measure_repairs.RUN_SECONDS = before
 
-    def test_the_conversation_holds_every_broken_file_and_is_the_same_for_a_seed(self):
+    def test_the_conversation_holds_every_broken_module_and_is_the_same_for_a_seed(self):
         one = measure_repairs.conversation(3, TASKS, 24000)
         text = json.dumps(one)
+        calls = [json.loads(call["function"]["arguments"]) for message in one for call in message.get("tool_calls", [])]
+        repaired = [arguments["new_text"] for arguments in calls if "new_text" in arguments]
         for each in TASKS:
             self.assertIn(json.dumps(each.broken)[1:-1], text)
+            self.assertEqual(each.new_line in repaired, each.shown, each.name)
         self.assertEqual(one, measure_repairs.conversation(3, TASKS, 24000))
         self.assertNotEqual(one, measure_repairs.conversation(4, TASKS, 24000))
 
