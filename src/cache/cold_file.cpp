@@ -31,8 +31,10 @@ Result<std::shared_ptr<ColdFile>> ColdFile::make(uint64_t most_bytes) {
     return made;
 }
 
-ColdFile::ColdFile(std::shared_ptr<const MappedFile> file, uint64_t begin, uint64_t size)
-    : most_bytes_(size), end_(size), file_(std::move(file)), begin_(begin) {}
+ColdFile::ColdFile(std::vector<Part> parts) : parts_(std::move(parts)) {
+    for (const Part & part : parts_) { most_bytes_ += part.size; }
+    end_ = most_bytes_;
+}
 
 ColdFile::~ColdFile() {
     if (descriptor_ >= 0) { close(descriptor_); }
@@ -58,8 +60,12 @@ Status ColdFile::write(uint64_t at, std::span<const uint8_t> bytes) const {
 }
 
 Status ColdFile::read(uint64_t at, std::span<uint8_t> bytes) const {
-    if (file_) {
-        const std::span<const uint8_t> there = file_->read(static_cast<size_t>(begin_ + at), bytes);
+    for (const Part & part : parts_) {
+        if (at >= part.size) {
+            at -= part.size;
+            continue;
+        }
+        const std::span<const uint8_t> there = part.file->read(static_cast<size_t>(part.begin + at), bytes);
         if (there.data() != bytes.data()) { std::ranges::copy(there, bytes.begin()); }
         return {};
     }

@@ -1,4 +1,4 @@
-// cold_file.h - bytes that lie outside memory: appended to a file without a name, or a part of a file that is there. Stage:
+// cold_file.h - bytes that lie outside memory: appended to a file without a name, or parts of files that are there. Stage:
 // cache.
 //
 // Nothing that was appended changes any more, so that copies of what refers to it may share it, and a call that fails leaves
@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "file/mapped_file.h"
 #include "pith/status.h"
@@ -24,8 +25,14 @@ public:
     // For what is appended: at most so many bytes, in a file without a name in the folder for temporary files (spill_memory.h).
     // Errors: kOutOfMemory: there is no such folder, or no file in it.
     static Result<std::shared_ptr<ColdFile>> make(uint64_t most_bytes);
-    // Bytes [begin, begin + size) of this one, to be read.
-    ColdFile(std::shared_ptr<const MappedFile> file, uint64_t begin, uint64_t size);
+    // Bytes [begin, begin + size) of a file, to be read.
+    struct Part {
+        std::shared_ptr<const MappedFile> file;
+        uint64_t begin = 0;
+        uint64_t size = 0;
+    };
+    // These, one behind the other. A read lies inside one of them.
+    explicit ColdFile(std::vector<Part> parts);
     ColdFile(const ColdFile &) = delete;
     ColdFile & operator=(const ColdFile &) = delete;
     ~ColdFile();
@@ -42,9 +49,8 @@ private:
 
     uint64_t most_bytes_ = 0;
     std::atomic<uint64_t> end_{0};
-    int descriptor_ = -1;                     // of a file of its own
-    std::shared_ptr<const MappedFile> file_;  // of another's
-    uint64_t begin_ = 0;                      // in it
+    int descriptor_ = -1;      // of a file of its own
+    std::vector<Part> parts_;  // of others'
 };
 
 }  // namespace pith

@@ -305,7 +305,7 @@ uint64_t SavedSession::window_bytes() const {
     return bytes_of_rows(*this, /*windows_alone=*/true);
 }
 
-Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence) {
+Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence, bool cold_rows) {
     PITH_ASSIGN_OR_RETURN(CacheFileWriter file, CacheFileWriter::create(path));
     const auto add = [&file](const char * section, const auto & fill) {
         ByteWriter writer;
@@ -342,20 +342,20 @@ Status write_saved(const std::string & path, const SavedSession & session, const
     PITH_RETURN_IF_ERROR(add("gates", [&](ByteWriter & to) { write_gates(sequence.gate_state, to); }));
     PITH_RETURN_IF_ERROR(add("notes", [&](ByteWriter & to) { write_pairs(session.notes, to); }));
     if (sequence.cold.on()) {
-        std::vector<int> layers;
-        const CacheLayout & layout = sequence.cache->layout();
-        for (int l = 0; l < layout.n_layers(); ++l) {
-            layers.insert(layers.end(), static_cast<size_t>(layout.lanes(l).n_kv_heads), l);
-        }
-        PITH_RETURN_IF_ERROR(write_cold(file, sequence.cold, session.options, sequence.plan->most_back, layers));
+        PITH_RETURN_IF_ERROR(
+            write_cold(file, sequence.cold, session.options, sequence.plan->most_back, sequence.cache->layout(), cold_rows));
     }
     return file.publish();
 }
 
-Result<SavedSession> read_saved(const CacheFileView & file) {
+Result<SavedSession> read_saved(const CacheFileView & file, std::span<const CacheFile> cold_parts) {
     SavedSession session;
     const auto damaged = [&file](const Status & why) { return file.damaged(why.message()); };
-
+    if (file.has("cold-parts")) {
+        return {ErrorCode::kInvalidArgument, "cache file '" + file.path() +
+                                                 "' holds evicted entries of states in its folder: open "
+                                                 "that as a folder of states (cache_dir)"};
+    }
     if (file.has("before")) {
         PITH_ASSIGN_OR_RETURN(const auto before, file.section("before"));
         ByteReader from_before(before);
@@ -416,7 +416,7 @@ Result<SavedSession> read_saved(const CacheFileView & file) {
     session.notes = read_pairs(from_notes);
     if (!from_notes.done()) { return file.damaged("its notes do not end where they should"); }
     PITH_ASSIGN_OR_RETURN(session.cold,
-                          read_cold(file, session.options, session.layout(), session.entries.positions, n_tokens));
+                          read_cold(file, cold_parts, session.options, session.layout(), session.entries.positions, n_tokens));
     if (session.cold) {
         session.options.cold = session.cold->type;
         session.options.cold_bytes = session.cold->most_bytes;

@@ -13,7 +13,7 @@
 //   evidence  evidence/evidence_file.cpp
 //   gates     what a session remembers of its gates
 //   notes     whatever the caller wants back
-//   cold, cold-rows   where evicted entries are kept: saved_cold.h
+//   cold, cold-rows   where evicted entries are kept; in a folder of states their rows may lie in other files: saved_cold.h
 #pragma once
 
 #include <cstdint>
@@ -77,6 +77,8 @@ struct SavedSession {
 
     CacheLayout layout() const;  // of lanes alone
     int64_t n_tokens() const { return before.n + std::ssize(tokens); }
+    // Others of its folder must be there, too.
+    bool is_part() const { return before.n > 0 || (cold && cold->rows.empty()); }
     bool holds_all() const;  // each lane has an entry of every token of the file, where it was read, and no other
     // Lanes and entries of the layers that see everything, which are those that policies count.
     int64_t n_governed_lanes() const;
@@ -85,8 +87,9 @@ struct SavedSession {
 };
 
 // Everything is checked against everything else.
+// cold_parts: the files in which the rows of evicted entries lie, where they do not lie in this one (read_cold()).
 // Errors: kBadFile: names what makes no sense. What is read refers to the file.
-Result<SavedSession> read_saved(const CacheFileView & file);
+Result<SavedSession> read_saved(const CacheFileView & file, std::span<const CacheFile> cold_parts = {});
 
 // What the file of such a session says, but for what lies in its sequence. REQUIRES: it has read something.
 SavedSession describe(const LiveSession & session);
@@ -95,8 +98,8 @@ ModelIdentity identity_of(const ModelFile & file, const Gate * gate);
 const Gate * gate_that_matters(const LiveSession & session);
 
 // Of a sequence that has read something; of its tokens from session.before on. REQUIRES: nothing was evicted, where there are
-// some before. Errors: kIo.
-Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence);
+// some before. cold_rows: those of evicted entries, too. Errors: kIo.
+Status write_saved(const std::string & path, const SavedSession & session, const Sequence & sequence, bool cold_rows = true);
 
 // A state's files but for the last, read one after the other, so that no more than one is in memory beside its entries.
 struct PartsRead {

@@ -219,11 +219,13 @@ Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileVi
     state.tokens.append(before.tokens);
     state.tokens.append(saved.tokens);
     if (saved.cold && from.mapped()) {
-        auto rows = std::make_shared<ColdFile>(from.mapped(), saved.cold->begin, saved.cold->size);
+        auto rows = std::make_shared<ColdFile>(saved.cold->rows);
         PITH_ASSIGN_OR_RETURN(const ColdStore empty, empty_cold_store(*session.file, session.options));
         state.cold = ColdStore(std::make_shared<CacheLayout>(empty.layout()), session.options.cold_bytes, std::move(rows),
                                saved.cold->lanes);
-        from.mapped()->drop(0, from.mapped()->bytes().size());  // it stays mapped, for what is evicted
+        for (const ColdFile::Part & part : saved.cold->rows) {  // they stay mapped, for what is evicted
+            part.file->drop(0, part.file->bytes().size());
+        }
     }
     found.logits = saved.logits;
     found.n_evictions = saved.ledger.n_evictions;
@@ -233,11 +235,13 @@ Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileVi
 
 Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const SavedSession & saved, const CacheFileView & file,
                                                 const OpenAs & as) {
-    if (saved.before.n > 0) {
-        return {ErrorCode::kInvalidArgument, "cache file '" + file.path() + "' holds what was read behind the first " +
-                                                 with_commas(saved.before.n) +
-                                                 " tokens alone, and the rest is in other files of its folder: open that as a "
-                                                 "folder of states (cache_dir)"};
+    if (saved.is_part()) {
+        const std::string what = saved.before.n > 0
+                                     ? "holds what was read behind the first " + with_commas(saved.before.n) + " tokens alone"
+                                     : "holds what its budget kept alone";
+        return {ErrorCode::kInvalidArgument, "cache file '" + file.path() + "' " + what +
+                                                 ", and the rest is in other files of its folder: open that as a folder of "
+                                                 "states (cache_dir)"};
     }
     PITH_RETURN_IF_ERROR(check_model(saved, file_of(model), gate_of(model).get(), file.path()));
     SessionOptions options = as.options != nullptr ? *as.options : saved.options;

@@ -45,7 +45,7 @@ CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
     }
     if (saved.cold) {
         info.n_cold_entries = saved.cold->n_entries();
-        info.cold_bytes = saved.cold->size;
+        info.cold_bytes = saved.cold->n_bytes;
     }
     info.notes = saved.notes;
     return info;

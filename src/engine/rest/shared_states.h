@@ -22,6 +22,7 @@ struct StateScope {
     uint64_t hash = 0;
     bool whole_prompts = false;  // its states depend on where their prompt ends
     bool prefixes = false;       // cut back to a chunk's end, a state is that of fewer tokens: nothing is ever evicted
+    uint64_t cold = 0;           // of the files of evicted rows, which its states share; 0: they share none
 };
 
 // Hashes of the first kStep tokens, the first 2·kStep, …: how many tokens two begin with is found without reading them all.

@@ -17,6 +17,8 @@ namespace pith {
 namespace {
 
 constexpr uint64_t kMostShare = 4;  // a state may take such a part of the folder's bytes
+// Of evicted rows: as many files stay mapped and open as long as a state is in memory. The next one has all rows anew.
+constexpr size_t kMostColdParts = 16;
 
 // What a session computes does not depend on these.
 SessionOptions without_limits(SessionOptions options) {
@@ -115,7 +117,13 @@ std::optional<StateScope> StoredStates::scope_of(const LiveSession & session, co
     }
     const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
     const bool whole_prompts = plan.one_shot || !by_tokens;
-    return StateScope{hash64(equal.bytes()), whole_prompts, !whole_prompts && plan.budget == 0 && session.layout.governs_all()};
+    StateScope scope{.hash = hash64(equal.bytes()), .whole_prompts = whole_prompts};
+    scope.prefixes = !whole_prompts && plan.budget == 0 && session.layout.governs_all();
+    if (session.options.cold && plan.budget > 0 && !whole_prompts) {
+        equal.text("rows of evicted entries");
+        scope.cold = hash64(equal.bytes());
+    }
+    return scope;
 }
 
 std::optional<FoundState> StoredStates::find_file(const StateScope & scope, std::span<const int32_t> tokens) const {
@@ -140,7 +148,7 @@ FoundShared StoredStates::find_shared(const LiveSession & session, const StateSc
         found.n_tokens = chunk_end_before(*state.plan, found.n_tokens - 1);
         if (found.n_tokens == 0 || n_in_file > found.n_tokens) { return {}; }
     }
-    if (in_file && n_in_file == found.n_tokens) { store_->touch(*in_file); }
+    if (in_file && n_in_file == found.n_tokens) { touch(*in_file, scope, tokens); }
     return found;
 }
 
@@ -165,14 +173,14 @@ void StoredStates::take_over(SequenceAtRest state, int64_t n_tokens, LiveSession
 
 int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens) {
     while (const auto found = find_file(scope, tokens)) {
-        std::string file;
-        const Status status = guarded([&] { return load(session, *found, tokens, file); });
+        std::vector<std::string> files;
+        const Status status = guarded([&] { return load(session, *found, scope, tokens, files); });
         if (status.ok()) {
-            store_->touch(*found);
+            touch(*found, scope, tokens);
             return found->n_tokens;
         }
         if (status.code() == ErrorCode::kOutOfMemory) { return 0; }
-        store_->pass_over(file);
+        for (const std::string & file : files) { store_->pass_over(file); }
         if (status.code() != ErrorCode::kNotFound) {  // removed meanwhile
             log_line(LogLevel::kWarning, "a cached state is passed over: " + status.message());
         }
@@ -180,14 +188,43 @@ int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std
     return 0;
 }
 
-Status StoredStates::load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens,
-                          std::string & file) const {
+// Files that are still there when they are looked for.
+Result<std::vector<CacheFile>> StoredStates::open_cold_parts(const StateScope & scope, std::span<const int32_t> tokens,
+                                                             std::vector<std::string> & files) const {
+    std::vector<CacheFile> parts;
+    const auto found = store_->find(scope.cold, tokens);
+    if (!found || found->n_tokens != std::ssize(tokens)) {
+        return Status(ErrorCode::kNotFound, "its evicted entries are in files that are gone");
+    }
+    for (const std::string & path : found->paths) {
+        files.push_back(path);
+        PITH_ASSIGN_OR_RETURN(CacheFile part, CacheFile::open(path));
+        parts.push_back(std::move(part));
+        if (parts.size() < found->paths.size()) { files.pop_back(); }
+    }
+    return parts;
+}
+
+void StoredStates::touch(const FoundState & found, const StateScope & scope, std::span<const int32_t> tokens) const {
+    store_->touch(found);
+    if (scope.cold == 0) { return; }
+    const auto cold = store_->find(scope.cold, tokens.first(static_cast<size_t>(found.n_tokens)));
+    if (cold && cold->n_tokens == found.n_tokens) { store_->touch(*cold); }
+}
+
+Status StoredStates::load(LiveSession & session, const FoundState & found, const StateScope & scope,
+                          std::span<const int32_t> tokens, std::vector<std::string> & files) const {
     const ModelIdentity model = identity_of(*session.file, gate_that_matters(session));
     PartsRead before;
     for (const std::string & path : found.paths) {
-        file = path;
+        files = {path};
         PITH_ASSIGN_OR_RETURN(const CacheFile opened, CacheFile::open(path));
-        PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(opened.view()));
+        std::vector<CacheFile> cold;
+        if (opened.view().has("cold") && !opened.view().has("cold-rows")) {
+            const auto of_state = tokens.first(static_cast<size_t>(found.n_tokens));
+            PITH_ASSIGN_OR_RETURN(cold, open_cold_parts(scope, of_state, files));
+        }
+        PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(opened.view(), cold));
         const auto begin = static_cast<size_t>(saved.before.n);
         const bool same = saved.model == model && same_settings(session, saved.options, saved.policy, *saved.sequence.plan) &&
                           saved.before.n == std::ssize(before.tokens) && saved.n_tokens() <= found.n_tokens &&
@@ -205,7 +242,7 @@ Status StoredStates::load(LiveSession & session, const FoundState & found, std::
         resume(session, std::move(state));
         return {};
     }
-    return {ErrorCode::kInvalidArgument, "'" + file + "' is not what its name says"};
+    return {ErrorCode::kInvalidArgument, "'" + found.paths.back() + "' is not what its name says"};
 }
 
 std::shared_ptr<const SharedState> StoredStates::hold(LiveSession & session, const StateScope & scope, bool copies,
@@ -231,23 +268,52 @@ std::shared_ptr<const SharedState> StoredStates::hold(LiveSession & session, con
     return shared;
 }
 
+// The rows of what was evicted, in a file: those that are in none yet of a state of these tokens' beginning.
+Status StoredStates::keep_cold(const LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens) {
+    const ColdStore & store = session.seq.cold;
+    ColdParts parts;
+    FoundState before;
+    while (auto found = store_->find(scope.cold, tokens)) {
+        const auto last = CacheFile::open(found->paths.back());
+        auto there = last.ok() ? read_cold_parts(last->view()) : last.status();
+        // One that goes on from a file that is gone, or from another than this, is of no use.
+        if (!there.ok() || !there->begin(store) || there->n_files() != found->paths.size()) {
+            store_->pass_over(found->paths.back());
+            continue;
+        }
+        if (found->n_tokens == std::ssize(tokens)) { return {}; }
+        if (found->paths.size() < kMostColdParts) {
+            parts = std::move(*there);
+            before = std::move(*found);
+        }
+        break;
+    }
+    const std::string path = store_->path_of(scope.cold, tokens, before.n_tokens);
+    PITH_RETURN_IF_ERROR(write_cold_part(path, store, session.layout, std::move(parts)));
+    store_->add(path, before);
+    return {};
+}
+
 void StoredStates::keep(const LiveSession & session, const StateScope & scope) {
     if (!store_ || bytes_in_file(session.seq) > store_->most_bytes() / kMostShare) { return; }
     const Status status = guarded([&]() -> Status {
         const std::vector<int32_t> tokens = session.seq.tokens.all();
         const auto found = find_file(scope, tokens);
         if (found && found->n_tokens == std::ssize(tokens)) {
-            store_->touch(*found);
+            touch(*found, scope, tokens);
             return {};
         }
+        const bool shares_cold = scope.cold != 0 && session.seq.cold.size_bytes() > 0;
+        if (shares_cold) { PITH_RETURN_IF_ERROR(keep_cold(session, scope, tokens)); }
         const FoundState before = scope.prefixes && found ? *found : FoundState();
         SavedSession saved = describe(session);
         const auto n_before = static_cast<size_t>(before.n_tokens);
         saved.before = {before.n_tokens, hash_of_tokens(std::span(tokens).first(n_before))};
         const std::string path = store_->path_of(scope.hash, tokens, before.n_tokens);
-        PITH_RETURN_IF_ERROR(write_saved(path, saved, session.seq));
+        PITH_RETURN_IF_ERROR(write_saved(path, saved, session.seq, !shares_cold));
         ++n_kept_;
         store_->add(path, before);
+        touch({{path}, std::ssize(tokens)}, scope, tokens);  // of a state what it needs goes last
         return {};
     });
     if (!status.ok() && !failed_) {

@@ -6,7 +6,8 @@
 // of what must be equal. Where nothing is ever evicted, or on a grid, prompts that begin alike share states, which are taken
 // where a chunk ends, wherever the prompt does: what is read behind them comes in the same pieces then as if all had been read.
 // Otherwise (one-shot, or chunks without a grid) what is kept depends on where the prompt ends: a state stands for a whole
-// prompt, and is found by the same prompt alone. Where nothing is evicted, a state's file holds only what is in none before it.
+// prompt, and is found by the same prompt alone. Where nothing is evicted, a state's file holds only what is in none before it;
+// and of evicted entries that stay on disk (cold=…) only a file beside it holds what is in none before that.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/cache_file.h"
 #include "cache/state_store.h"
 #include "engine/pass/live_session.h"
 #include "engine/rest/shared_states.h"
@@ -72,8 +74,14 @@ public:
 private:
     StoredStates(std::optional<StateStore> store, ModelIdentity model, SharedStates shared)
         : store_(std::move(store)), model_(std::move(model)), shared_(std::move(shared)) {}
-    // file: where what fails was read.
-    Status load(LiveSession & session, const FoundState & found, std::span<const int32_t> tokens, std::string & file) const;
+    // files: where what fails was read.
+    Status load(LiveSession & session, const FoundState & found, const StateScope & scope, std::span<const int32_t> tokens,
+                std::vector<std::string> & files) const;
+    Result<std::vector<CacheFile>> open_cold_parts(const StateScope & scope, std::span<const int32_t> tokens,
+                                                   std::vector<std::string> & files) const;
+    // It was used: it, and what lies beside it.
+    void touch(const FoundState & found, const StateScope & scope, std::span<const int32_t> tokens) const;
+    Status keep_cold(const LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens);
     std::optional<FoundState> find_file(const StateScope & scope, std::span<const int32_t> tokens) const;
 
     std::optional<StateStore> store_;

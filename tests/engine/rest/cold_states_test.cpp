@@ -1,0 +1,220 @@
+// cold_states_test.cpp - states in a folder whose evicted entries stay on disk: their rows are written once for all turns of a
+// conversation, and answers are, to the bit, those of an engine without a folder, whatever becomes of the files.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "cache/state_store.h"
+#include "engine/rest/folder_of_states.h"
+#include "file/failing_files.h"
+#include "pith/cache_file.h"
+
+namespace pith::cold_states_test {
+namespace {
+
+using testing::answer;
+using testing::answer_of;
+using testing::bytes_in;
+using testing::engine_with;
+using testing::Outcome;
+using testing::random_tokens;
+using testing::TempFolder;
+using testing::tiny;
+using testing::tiny_spec;
+
+constexpr size_t kTokens = 1000;
+
+// The first n tokens of a conversation.
+Request turn_of(size_t n, bool looks_back = true) {
+    Request request = testing::request_of("h2o:recent=8");
+    request.tokens = random_tokens(kTokens, 384, 21);
+    request.tokens.resize(n);
+    request.options.evict_every = 16;
+    request.options.cold = KvType::kQ8_0;
+    request.options.look_back = looks_back;
+    request.max_tokens = 4;
+    return request;
+}
+
+// Where such a prompt looks at what was evicted, and its states end: the last place of the grid that leaves 64 tokens.
+int64_t end_of(size_t n) {
+    return (static_cast<int64_t>(n) - 64) / 32 * 32;
+}
+
+struct File {
+    std::string path;
+    StateName name;
+    uint64_t bytes = 0;
+};
+
+// Files of evicted rows, or the states beside them.
+std::vector<File> files_in(const std::string & folder, bool of_rows) {
+    std::vector<File> files;
+    for (const auto & entry : std::filesystem::directory_iterator(folder)) {
+        const auto name = StateName::parse(entry.path().filename().string());
+        EXPECT_TRUE(name.has_value()) << entry.path();
+        if (name && !read_cache_info(entry.path()).ok() == of_rows) {
+            files.push_back({entry.path(), *name, entry.file_size()});
+        }
+    }
+    std::ranges::sort(files, {}, [](const File & file) { return file.name.n_tokens; });
+    return files;
+}
+
+uint64_t bytes_of(const std::vector<File> & files) {
+    uint64_t n = 0;
+    for (const File & file : files) { n += file.bytes; }
+    return n;
+}
+
+using ColdStates = ::testing::TestWithParam<bool>;
+
+TEST_P(ColdStates, WriteWhatATurnEvictsOnce) {
+    const TempFolder folder;
+    const std::string states = folder.file("s");
+    int64_t n_before = 0;
+    for (const size_t n : {150U, 260U, 300U, 700U}) {
+        const Outcome turn = answer_of(engine_with(states), turn_of(n, GetParam()));
+        EXPECT_EQ(turn.n_cached, n_before);
+        turn.expect_same(answer_of(engine_with(""), turn_of(n, GetParam())));
+        n_before = end_of(n);
+    }
+    const std::vector<File> rows = files_in(states, /*of_rows=*/true);
+    ASSERT_GE(rows.size(), 4U);
+    for (size_t i = 1; i < rows.size(); ++i) { EXPECT_EQ(rows[i].name.n_before, rows[i - 1].name.n_tokens); }
+    const TempFolder whole;  // the last turn alone
+    answer_of(engine_with(whole.file("s")), turn_of(700, GetParam()));
+    constexpr uint64_t kBeside = 8192;  // a file's header, and what it says of all parts
+    EXPECT_LT(bytes_of(rows), bytes_of(files_in(whole.file("s"), true)) + rows.size() * kBeside);
+}
+
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutLookingBack, ColdStates, ::testing::Bool());
+
+// Another conversation that begins alike goes on from the rows that both have, and writes its own behind them.
+TEST(ColdStates, AreSharedByWhatBeginsAlike) {
+    const TempFolder folder;
+    answer_of(engine_with(folder.file("s")), turn_of(300));
+    Request other = turn_of(600);
+    const auto others = random_tokens(kTokens, 384, 8);
+    std::copy(others.begin() + 295, others.begin() + 600, other.tokens.begin() + 295);
+    const Outcome goes_on = answer_of(engine_with(folder.file("s")), other);
+    EXPECT_EQ(goes_on.n_cached, end_of(300));
+    goes_on.expect_same(answer_of(engine_with(""), other));
+    EXPECT_EQ(answer_of(engine_with(folder.file("s")), turn_of(600)).n_cached, end_of(300));
+    EXPECT_EQ(answer_of(engine_with(folder.file("s")), other).n_cached, end_of(600));
+}
+
+TEST(ColdStates, OfManyTurnsLieInAFewFilesAtATime) {
+    const TempFolder folder;
+    const std::string states = folder.file("s");
+    for (size_t n = 150; n < kTokens; n += 32) { answer_of(engine_with(states), turn_of(n)); }
+    std::map<int64_t, int64_t> n_files_by_end;
+    int64_t most = 0;
+    int n_anew = 0;
+    for (const File & file : files_in(states, /*of_rows=*/true)) {
+        const int64_t n = file.name.n_before == 0 ? 1 : n_files_by_end.at(file.name.n_before) + 1;
+        n_files_by_end[file.name.n_tokens] = n;
+        most = std::max(most, n);
+        n_anew += n == 1 ? 1 : 0;
+    }
+    EXPECT_EQ(most, 16);
+    EXPECT_GT(n_anew, 1);
+    const Outcome last = answer_of(engine_with(states), turn_of(kTokens));
+    EXPECT_EQ(last.n_cached, end_of(982));
+    last.expect_same(answer_of(engine_with(""), turn_of(kTokens)));
+}
+
+// Each of the files is gone or damaged once.
+TEST(ColdStates, WhoseFilesAreNotWholeAreReadAnew) {
+    const Outcome alone = answer_of(engine_with(""), turn_of(700));
+    for (size_t i = 0;; ++i) {
+        const TempFolder folder;
+        const std::string states = folder.file("s");
+        for (const size_t n : {150U, 260U, 700U}) { answer_of(engine_with(states), turn_of(n)); }
+        std::vector<File> files = files_in(states, /*of_rows=*/true);
+        std::ranges::copy(files_in(states, /*of_rows=*/false), std::back_inserter(files));
+        if (i / 2 == files.size()) { break; }
+        const std::string & path = files[i / 2].path;
+        if (i % 2 == 0) {
+            std::filesystem::remove(path);
+        } else {
+            auto bytes = testing::read_file(path);
+            bytes[bytes.size() / 2] ^= 4;
+            testing::write_file(path, bytes);
+        }
+        auto engine = tiny().engine(engine_with(states));
+        ASSERT_TRUE(engine.ok());
+        const Outcome again = answer(*engine, turn_of(700));
+        again.expect_same(alone);
+        EXPECT_LE(again.n_cached, end_of(700));
+        EXPECT_EQ(answer(*engine, turn_of(700)).n_cached, end_of(700)) << i;  // what is missing was written anew
+        EXPECT_EQ(answer_of(engine_with(states), turn_of(700)).n_cached, end_of(700)) << i;
+    }
+}
+
+// Rows of another conversation, under the name of this one's.
+TEST(ColdStates, DoNotTakeTheRowsOfOthers) {
+    const TempFolder mine;
+    const TempFolder others;
+    answer_of(engine_with(mine.file("s")), turn_of(300));
+    Request other = turn_of(300);
+    other.tokens = random_tokens(300, 384, 77);
+    answer_of(engine_with(others.file("s")), other);
+    const auto rows = files_in(mine.file("s"), true);
+    const auto foreign = files_in(others.file("s"), true);
+    ASSERT_EQ(rows.size(), foreign.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+        std::filesystem::copy_file(foreign[i].path, rows[i].path, std::filesystem::copy_options::overwrite_existing);
+    }
+    const Outcome again = answer_of(engine_with(mine.file("s")), turn_of(300));
+    again.expect_same(answer_of(engine_with(""), turn_of(300)));
+    EXPECT_EQ(again.n_cached, 0);  // other entries were evicted there
+}
+
+TEST(ColdStates, SayWhatTheirFilesAre) {
+    const TempFolder folder;
+    answer_of(engine_with(folder.file("s")), turn_of(300));
+    const std::string state = files_in(folder.file("s"), false).back().path;
+    const auto info = read_cache_info(state);
+    ASSERT_TRUE(info.ok()) << info.status().message();
+    EXPECT_GT(info->n_cold_entries, 0);
+    EXPECT_GT(info->cold_bytes, 0U);
+    const Status alone = tiny().open_session(state).status();
+    EXPECT_EQ(alone.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(alone.message().find("open that as a folder of states"), std::string::npos) << alone.message();
+    const Status rows = read_cache_info(files_in(folder.file("s"), true).back().path).status();
+    EXPECT_EQ(rows.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(rows.message().find("holds evicted entries"), std::string::npos) << rows.message();
+}
+
+// The k-th write fails, or all from then on: the answer is the same, and what is there can be gone on from.
+TEST(ColdStates, ThatCannotBeWrittenCostNothing) {
+    const Outcome alone = answer_of(engine_with(""), turn_of(300), tiny());
+    for (const bool stays_full : {false, true}) {
+        for (int k = 1;; k += 7) {
+            const TempFolder folder;
+            const std::string states = folder.file("s");
+            answer_of(engine_with(states), turn_of(200));
+            auto engine = tiny().engine(engine_with(states));
+            ASSERT_TRUE(engine.ok());
+            Request request = turn_of(300);
+            testing::fail_files_at(k, stays_full);
+            const auto id = engine->submit(request);
+            ASSERT_TRUE(id.ok() && engine->run().ok());
+            const bool failed = testing::stop_failing_files();
+            const bool done = engine->state(*id) == RequestState::kDone;
+            EXPECT_TRUE(done || failed) << engine->status(*id).message();  // what is evicted has no other place
+            for (int turn = 0; turn < 2; ++turn) {
+                const Outcome again = answer_of(engine_with(states), turn_of(300));
+                again.expect_same(alone);
+                EXPECT_GE(again.n_cached, end_of(turn == 0 ? 200U : 300U)) << k;
+            }
+            if (!failed) { break; }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace pith::cold_states_test
