@@ -33,12 +33,14 @@ struct CacheFileInfo {
     std::string schedule;
     int64_t n_tokens = 0;
     int64_t n_before = 0;  // the first of them, whose entries are in other files: a part of an engine's state (docs/caches.md)
+    bool is_part = false;  // it gives no session: others of its folder must be there, too
+    bool is_rows = false;  // it holds evicted entries of an engine's states alone: file_bytes, sections and cold_bytes are said
     int64_t n_layers = 0;
     int64_t n_lanes = 0;         // of the layers that see everything, which are those that policies govern
     int64_t n_entries = 0;       // kept in them
     uint64_t kv_bytes = 0;       // of all layers' rows
     uint64_t state_bytes = 0;    // of recurrent layers
-    int64_t n_cold_entries = 0;  // that were evicted, and are in the file (options.cold): not in memory when it is opened
+    int64_t n_cold_entries = 0;  // that were evicted, and are on disk (options.cold): not in memory when it is opened
     uint64_t cold_bytes = 0;
     uint64_t kv_full_bytes = 0;  // of all that would be there without evictions
     CacheNotes notes;
@@ -56,7 +58,7 @@ enum class Entries : uint8_t {
 // in its place changes nothing here. Copies share it.   Threads: const-safe; its sessions may run on threads of their own.
 class SessionFile {
 public:
-    // Errors: those of read_cache_info(). One with n_before gives no session.
+    // Errors: those of read_cache_info(). A part of a state gives no session.
     static Result<SessionFile> open(const std::string & path);
 
     const CacheFileInfo & info() const;

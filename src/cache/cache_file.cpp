@@ -190,6 +190,10 @@ uint64_t CacheFileView::offset_of(std::string_view name) const {
     return std::ranges::find(sections_, name, &CacheSection::name)->offset;
 }
 
+uint64_t CacheFileView::hash_of_section(std::string_view name) const {
+    return std::ranges::find(sections_, name, &CacheSection::name)->hash;
+}
+
 Status check_can_save(const std::string & path) {
     PITH_RETURN_IF_ERROR(check_can_write(path));
     PITH_RETURN_IF_ERROR(NewFile::check_private(path, kBeginning));

@@ -143,15 +143,17 @@ std::optional<FoundState> StateStore::find(uint64_t scope, std::span<const int32
     FoundState longest{{}, last_files.rbegin()->first};
     for (int64_t n = longest.n_tokens; n > 0; n = last_files.at(n).n_before) {
         longest.paths.push_back(folder_ + "/" + last_files.at(n).file_name());
+        longest.begins.push_back(last_files.at(n).n_before);
     }
     std::ranges::reverse(longest.paths);
+    std::ranges::reverse(longest.begins);
     return longest;
 }
 
 std::optional<FoundState> StateStore::find_whole(uint64_t scope, std::span<const int32_t> tokens) const {
     std::string path = path_of(scope, tokens);
     if (!holds(path)) { return std::nullopt; }
-    return FoundState{{std::move(path)}, std::ssize(tokens)};
+    return FoundState{{std::move(path)}, std::ssize(tokens), {0}};
 }
 
 std::string StateStore::path_of(uint64_t scope, std::span<const int32_t> tokens, int64_t n_before) const {

@@ -39,6 +39,7 @@ struct StateName {
 struct FoundState {
     std::vector<std::string> paths;  // its files, in the order of the tokens
     int64_t n_tokens = 0;
+    std::vector<int64_t> begins;  // [file]: the first of its tokens
 };
 
 class StateStore {

@@ -38,11 +38,14 @@ bool is_rotated(const SessionOptions & options) {
     return options.rotate_kv && (is_quantised(options.type_k) || is_quantised(options.type_v));
 }
 
+constexpr const char * kRows = "evicted entries of states in this folder";
+
 Json to_json(const std::string & path, const CacheFileInfo & info) {
     Json identity = Json::object();
     for (const auto & [item, value] : info.model) { identity[item] = value; }
     Json sections = Json::object();
     for (const auto & [name, bytes] : info.sections) { sections[name] = bytes; }
+    if (info.is_rows) { return {{"file", path}, {"file_bytes", info.file_bytes}, {"part", true}, {"sections", sections}}; }
     Json notes = Json::object();
     for (const auto & [name, text] : info.notes) { notes[name] = text; }
     Json object = {{"file", path},
@@ -57,6 +60,7 @@ Json to_json(const std::string & path, const CacheFileInfo & info) {
     if (!info.gate_file.empty()) { object["gate"] = info.gate_file; }
     object["n_tokens"] = info.n_tokens;
     object["n_before"] = info.n_before;
+    object["part"] = info.is_part;
     object["policy"] = info.policy;
     object["budget"] = budget_text(info);
     object["budget_entries"] = info.budget_entries;
@@ -98,23 +102,29 @@ void print_info(const std::string & path, const CacheFileInfo & info) {
         std::printf("%-9s %s\n", name, without_controls(text).c_str());
     };
     const int64_t n_lanes = std::max<int64_t>(1, info.n_lanes);
+    std::string sections;
+    for (const auto & [name, bytes] : info.sections) {
+        sections += (sections.empty() ? "" : ", ") + name + " " + bytes_text(bytes);
+    }
     line("file", path + ", " + bytes_text(info.file_bytes));
+    if (info.is_rows) {
+        line("part", kRows);
+        return line("sections", sections);
+    }
     line("model", info.model_name + " ('" + info.model_path + "')");
     if (!info.lora_file.empty()) { line("adapter", info.lora_file); }
     if (!info.gate_file.empty()) { line("gates", info.gate_file); }
     line("tokens", with_commas(info.n_tokens) + ", " + with_commas(info.n_entries / n_lanes) + " kept per head on average");
     if (info.n_before > 0) {
         line("part", "of a state in a folder: the first " + with_commas(info.n_before) + " tokens are in other files");
+    } else if (info.is_part) {
+        line("part", "of a state in a folder: what its budget evicted is in other files");
     }
     line("policy", info.policy + ", budget " + budget_text(info) + ", read " + info.schedule);
     line("kv cache", bytes_text(info.kv_bytes + info.state_bytes) + " of " + bytes_text(info.kv_full_bytes) + ", K " +
                          std::string(to_string(info.options.type_k)) + ", V " + std::string(to_string(info.options.type_v)) +
                          (is_rotated(info.options) ? ", rotated" : "") +
                          (info.state_bytes > 0 ? ", " + bytes_text(info.state_bytes) + " of recurrent layers" : ""));
-    std::string sections;
-    for (const auto & [name, bytes] : info.sections) {
-        sections += (sections.empty() ? "" : ", ") + name + " " + bytes_text(bytes);
-    }
     line("sections", sections);
     if (const std::string evidence = evidence_text(info); !evidence.empty()) { line("evidence", evidence); }
 }
@@ -132,21 +142,22 @@ int info_command(const CacheCommandFlags & flags) {
 
 // Without a model all that needs none; with one, whether it opens, unless it is a part of a state.
 int verify_command(CacheCommandFlags flags) {
-    const auto file = SessionFile::open(flags.file);
-    if (!file.ok()) { return fail(file.status()); }
-    const bool is_part = file->info().n_before > 0;
+    const auto info = read_cache_info(flags.file);
+    if (!info.ok()) { return fail(info.status()); }
+    const bool is_part = info->is_part;
     if (flags.model.named() && !is_part) {
-        const Status found = find_model_of(file->info(), flags.file, flags.model);
+        const Status found = find_model_of(*info, flags.file, flags.model);
         if (!found.ok()) { return fail_or_usage(found); }
         const auto model = flags.model.load();
         if (!model.ok()) { return fail(model.status()); }
-        const auto session = file->session(*model);
+        const auto session = model->open_session(flags.file);
         if (!session.ok()) { return fail(session.status()); }
     }
     if (flags.json) {
         print_json({{"file", flags.file}, {"whole", true}, {"opened", flags.model.named() && !is_part}});
     } else {
-        const char * more = is_part               ? ": a part of a state, which goes on from other files of its folder"
+        const char * more = info->is_rows         ? ": evicted entries, which states in its folder go on from"
+                            : is_part             ? ": a part of a state, which goes on from other files of its folder"
                             : flags.model.named() ? ", and opens with this model"
                                                   : "";
         std::printf("%s is whole%s\n", without_controls(flags.file).c_str(), more);
@@ -168,6 +179,9 @@ int list_command(const CacheCommandFlags & flags) {
         const auto info = read_cache_info(path);
         if (flags.json) {
             all.push_back(info.ok() ? to_json(path, *info) : Json{{"file", path}, {"error", message_of(info.status())}});
+        } else if (info.ok() && info->is_rows) {
+            std::printf("%-10s %17s  %s\n", bytes_text(info->file_bytes).c_str(), "",
+                        without_controls(std::string(kRows) + "  " + path).c_str());
         } else if (info.ok()) {
             const std::string what = info->model_name + "  " + info->policy + ", budget " + budget_text(*info) + "  " + path;
             std::printf("%-10s %10s tokens  %s\n", bytes_text(info->file_bytes).c_str(), with_commas(info->n_tokens).c_str(),
@@ -197,7 +211,7 @@ int prune_command(const CacheCommandFlags & flags) {
                     {"states", now.n_states},
                     {"bytes", now.bytes}});
     } else {
-        std::printf("removed %s states, %s; left %s, %s\n", with_commas(now.n_removed).c_str(),
+        std::printf("removed %s files, %s; left %s, %s\n", with_commas(now.n_removed).c_str(),
                     bytes_text(now.removed_bytes).c_str(), with_commas(now.n_states).c_str(), bytes_text(now.bytes).c_str());
     }
     return kExitOk;

@@ -78,6 +78,10 @@ bool fits_lane(std::span<const LaneInFile> parts, const RowFiles & rows, std::sp
     return std::ranges::equal(in_both, returned);
 }
 
+std::span<const uint8_t> as_bytes(std::span<const int32_t> numbers) {
+    return {reinterpret_cast<const uint8_t *>(numbers.data()), numbers.size_bytes()};
+}
+
 std::vector<int> layers_of_lanes(const CacheLayout & layout) {
     std::vector<int> layers;
     for (int l = 0; l < layout.n_layers(); ++l) {
@@ -147,10 +151,13 @@ Status write_cold(CacheFileWriter & file, const ColdStore & store, const Session
     return rows ? write_rows(file, store, layout, {}) : Status();
 }
 
-Status write_cold_part(const std::string & path, const ColdStore & store, const CacheLayout & layout, ColdParts before) {
+Status write_cold_part(const std::string & path, std::span<const int32_t> tokens, const ColdStore & store,
+                       const CacheLayout & layout, ColdParts before) {
     PITH_ASSIGN_OR_RETURN(CacheFileWriter file, CacheFileWriter::create(path));
+    PITH_RETURN_IF_ERROR(file.add("tokens", as_bytes(tokens)));
     const size_t n_files = before.n_files();
     ByteWriter parts;
+    parts.number(before.hash_before);
     before.lanes.resize(layers_of_lanes(layout).size());
     parts.number(uint64_t{before.lanes.size()});
     for (size_t i = 0; i < before.lanes.size(); ++i) {
@@ -166,10 +173,16 @@ Status write_cold_part(const std::string & path, const ColdStore & store, const 
     return file.publish();
 }
 
-Result<ColdParts> read_cold_parts(const CacheFileView & file) {
+Result<ColdParts> read_cold_parts(const CacheFileView & file, std::optional<std::span<const int32_t>> tokens) {
+    PITH_ASSIGN_OR_RETURN(const auto of_tokens, file.section("tokens"));
+    if (tokens && !std::ranges::equal(of_tokens, as_bytes(*tokens))) {
+        return {ErrorCode::kBadFile, "cache file '" + file.path() + "' holds what was evicted of other tokens"};
+    }
+    PITH_RETURN_IF_ERROR(file.section("cold-rows").status());
     PITH_ASSIGN_OR_RETURN(const auto bytes, file.section("cold-parts"));
     ByteReader from(bytes);
     ColdParts parts;
+    parts.hash_before = from.number<uint64_t>();
     parts.lanes.resize(from.count(2 * sizeof(uint64_t)));
     bool sensible = true;
     for (ColdParts::Lane & lane : parts.lanes) {

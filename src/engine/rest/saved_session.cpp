@@ -353,8 +353,8 @@ Result<SavedSession> read_saved(const CacheFileView & file, std::span<const Cach
     const auto damaged = [&file](const Status & why) { return file.damaged(why.message()); };
     if (file.has("cold-parts")) {
         return {ErrorCode::kInvalidArgument, "cache file '" + file.path() +
-                                                 "' holds evicted entries of states in its folder: open "
-                                                 "that as a folder of states (cache_dir)"};
+                                                 "' holds evicted entries alone, of states in its folder: open the folder as a "
+                                                 "folder of states (cache_dir)"};
     }
     if (file.has("before")) {
         PITH_ASSIGN_OR_RETURN(const auto before, file.section("before"));

@@ -237,11 +237,12 @@ Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const Saved
                                                 const OpenAs & as) {
     if (saved.is_part()) {
         const std::string what = saved.before.n > 0
-                                     ? "holds what was read behind the first " + with_commas(saved.before.n) + " tokens alone"
-                                     : "holds what its budget kept alone";
-        return {ErrorCode::kInvalidArgument, "cache file '" + file.path() + "' " + what +
-                                                 ", and the rest is in other files of its folder: open that as a folder of "
-                                                 "states (cache_dir)"};
+                                     ? "what was read behind the first " + with_commas(saved.before.n) + " tokens"
+                                     : "the entries that its budget kept";
+        return {ErrorCode::kInvalidArgument,
+                "cache file '" + file.path() + "' holds only " + what +
+                    ", and the rest is in other files of its folder: open the folder as a folder of "
+                    "states (cache_dir)"};
     }
     PITH_RETURN_IF_ERROR(check_model(saved, file_of(model), gate_of(model).get(), file.path()));
     SessionOptions options = as.options != nullptr ? *as.options : saved.options;

@@ -17,7 +17,8 @@ namespace pith {
 namespace {
 
 constexpr uint64_t kMostShare = 4;  // a state may take such a part of the folder's bytes
-// Of evicted rows: as many files stay mapped and open as long as a state is in memory. The next one has all rows anew.
+// A state's evicted rows lie in so many files, which stay mapped and open as long as it is in memory; instead of one more a
+// file is written that has all rows.
 constexpr size_t kMostColdParts = 16;
 
 // What a session computes does not depend on these.
@@ -46,6 +47,16 @@ bool same_settings(const LiveSession & session, const SessionOptions & options, 
                    const RunPlan & plan) {
     return !first_difference(options, session.options) && policy == session.seq.policy.name() &&
            same_plan(plan, *session.given_plan);
+}
+
+// Whether what was evicted lies on disk as the session would have it.
+bool same_cold(const LiveSession & session, const SavedSession & saved) {
+    const SessionOptions & here = session.options;
+    if (!here.cold || !saved.cold) { return !here.cold && !saved.cold; }
+    const bool rotates = here.rotate_kv && is_quantised(*here.cold);
+    const int64_t most_back = session.given_plan->most_back;
+    return saved.cold->type == *here.cold && saved.cold->is_rotated == rotates && saved.cold->most_bytes == here.cold_bytes &&
+           saved.cold->most_back.has_value() == here.look_back && saved.cold->most_back.value_or(most_back) == most_back;
 }
 
 // What has read more, and evicted nothing, is what it was after so many tokens, but for its logits.
@@ -114,6 +125,7 @@ std::optional<StateScope> StoredStates::scope_of(const LiveSession & session, co
         equal.number(session.options.cold_bytes);
         equal.flag(session.options.look_back);
         equal.number(plan.most_back);
+        equal.flag(session.options.rotate_kv && is_quantised(*session.options.cold));
     }
     const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
     const bool whole_prompts = plan.one_shot || !by_tokens;
@@ -188,20 +200,30 @@ int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std
     return 0;
 }
 
-// Files that are still there when they are looked for.
+// The files of the rows that a state of these tokens evicted: each of its own tokens, behind the one before it.
 Result<std::vector<CacheFile>> StoredStates::open_cold_parts(const StateScope & scope, std::span<const int32_t> tokens,
                                                              std::vector<std::string> & files) const {
     std::vector<CacheFile> parts;
     const auto found = store_->find(scope.cold, tokens);
-    if (!found || found->n_tokens != std::ssize(tokens)) {
+    if (!found || found->n_tokens != std::ssize(tokens) || found->paths.size() > kMostColdParts) {
         return Status(ErrorCode::kNotFound, "its evicted entries are in files that are gone");
     }
-    for (const std::string & path : found->paths) {
-        files.push_back(path);
-        PITH_ASSIGN_OR_RETURN(CacheFile part, CacheFile::open(path));
+    uint64_t hash = 0;
+    for (size_t i = 0; i < found->paths.size(); ++i) {
+        files.push_back(found->paths[i]);
+        PITH_ASSIGN_OR_RETURN(CacheFile part, CacheFile::open(found->paths[i]));
+        const auto end = i + 1 < found->begins.size() ? found->begins[i + 1] : found->n_tokens;
+        PITH_ASSIGN_OR_RETURN(const ColdParts says,
+                              read_cold_parts(part.view(), tokens.subspan(static_cast<size_t>(found->begins[i]),
+                                                                          static_cast<size_t>(end - found->begins[i]))));
+        if (says.hash_before != hash || says.n_files() != i + 1) {
+            return part.view().damaged("it goes on from another file than the one before it");
+        }
+        hash = part.view().hash_of_section("cold-rows");
         parts.push_back(std::move(part));
-        if (parts.size() < found->paths.size()) { files.pop_back(); }
+        files.pop_back();
     }
+    files.insert(files.end(), found->paths.begin(), found->paths.end());  // one alone says nothing of what they hold together
     return parts;
 }
 
@@ -226,7 +248,8 @@ Status StoredStates::load(LiveSession & session, const FoundState & found, const
         }
         PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(opened.view(), cold));
         const auto begin = static_cast<size_t>(saved.before.n);
-        const bool same = saved.model == model && same_settings(session, saved.options, saved.policy, *saved.sequence.plan) &&
+        const bool same = saved.model == model && same_cold(session, saved) &&
+                          same_settings(session, saved.options, saved.policy, *saved.sequence.plan) &&
                           saved.before.n == std::ssize(before.tokens) && saved.n_tokens() <= found.n_tokens &&
                           (begin == 0 || saved.before.hash == hash_of_tokens(before.tokens));
         if (!same || !std::ranges::equal(saved.tokens, tokens.subspan(begin, saved.tokens.size()))) {
@@ -275,21 +298,28 @@ Status StoredStates::keep_cold(const LiveSession & session, const StateScope & s
     FoundState before;
     while (auto found = store_->find(scope.cold, tokens)) {
         const auto last = CacheFile::open(found->paths.back());
-        auto there = last.ok() ? read_cold_parts(last->view()) : last.status();
-        // One that goes on from a file that is gone, or from another than this, is of no use.
+        const auto begin = static_cast<size_t>(found->begins.back());
+        const auto of_last = tokens.subspan(begin, static_cast<size_t>(found->n_tokens) - begin);
+        auto there = last.ok() ? read_cold_parts(last->view(), of_last) : last.status();
+        // Of no use: damaged, of other files before it than there are, or not what this session has evicted.
         if (!there.ok() || !there->begin(store) || there->n_files() != found->paths.size()) {
             store_->pass_over(found->paths.back());
             continue;
         }
-        if (found->n_tokens == std::ssize(tokens)) { return {}; }
+        if (found->n_tokens == std::ssize(tokens)) {
+            store_->touch(*found);
+            return {};
+        }
         if (found->paths.size() < kMostColdParts) {
             parts = std::move(*there);
+            parts.hash_before = last->view().hash_of_section("cold-rows");
             before = std::move(*found);
         }
         break;
     }
     const std::string path = store_->path_of(scope.cold, tokens, before.n_tokens);
-    PITH_RETURN_IF_ERROR(write_cold_part(path, store, session.layout, std::move(parts)));
+    PITH_RETURN_IF_ERROR(
+        write_cold_part(path, tokens.subspan(static_cast<size_t>(before.n_tokens)), store, session.layout, std::move(parts)));
     store_->add(path, before);
     return {};
 }
@@ -299,12 +329,12 @@ void StoredStates::keep(const LiveSession & session, const StateScope & scope) {
     const Status status = guarded([&]() -> Status {
         const std::vector<int32_t> tokens = session.seq.tokens.all();
         const auto found = find_file(scope, tokens);
+        const bool shares_cold = scope.cold != 0 && session.seq.cold.size_bytes() > 0;
+        if (shares_cold) { PITH_RETURN_IF_ERROR(keep_cold(session, scope, tokens)); }
         if (found && found->n_tokens == std::ssize(tokens)) {
             touch(*found, scope, tokens);
             return {};
         }
-        const bool shares_cold = scope.cold != 0 && session.seq.cold.size_bytes() > 0;
-        if (shares_cold) { PITH_RETURN_IF_ERROR(keep_cold(session, scope, tokens)); }
         const FoundState before = scope.prefixes && found ? *found : FoundState();
         SavedSession saved = describe(session);
         const auto n_before = static_cast<size_t>(before.n_tokens);
@@ -313,7 +343,7 @@ void StoredStates::keep(const LiveSession & session, const StateScope & scope) {
         PITH_RETURN_IF_ERROR(write_saved(path, saved, session.seq, !shares_cold));
         ++n_kept_;
         store_->add(path, before);
-        touch({{path}, std::ssize(tokens)}, scope, tokens);  // of a state what it needs goes last
+        if (shares_cold) { touch({{path}, std::ssize(tokens), {0}}, scope, tokens); }  // what a state needs goes after it
         return {};
     });
     if (!status.ok() && !failed_) {

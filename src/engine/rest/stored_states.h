@@ -6,8 +6,8 @@
 // of what must be equal. Where nothing is ever evicted, or on a grid, prompts that begin alike share states, which are taken
 // where a chunk ends, wherever the prompt does: what is read behind them comes in the same pieces then as if all had been read.
 // Otherwise (one-shot, or chunks without a grid) what is kept depends on where the prompt ends: a state stands for a whole
-// prompt, and is found by the same prompt alone. Where nothing is evicted, a state's file holds only what is in none before it;
-// and of evicted entries that stay on disk (cold=…) only a file beside it holds what is in none before that.
+// prompt, and is found by the same prompt alone. Where nothing is evicted, a state's file holds only what is in none before it.
+// What was evicted and stays on disk (cold=…) lies in files beside the states, each with what is in none before it.
 #pragma once
 
 #include <cstdint>
