@@ -30,7 +30,7 @@ int n_mutations() {
 // A small file with something in every section.
 struct Case {
     explicit Case(const std::string & policy) : Case(gated(), policy) {}
-    Case(Model of, const std::string & policy) : model(std::move(of)) {
+    Case(Model of, const std::string & policy, bool keeps_evicted = false) : model(std::move(of)), is_mapped(keeps_evicted) {
         SessionOptions options;
         options.policy = policy;
         options.budget = 24;
@@ -40,6 +40,10 @@ struct Case {
         options.n_threads = 1;
         options.observe = {"score", "expected", "laprox"};
         options.pinned = {{0, 3}};
+        if (keeps_evicted) {
+            options.cold = KvType::kQ8_0;
+            options.look_back = true;
+        }
         auto session = model.session(options);
         EXPECT_TRUE(session.ok()) << session.status().message();
         const Status read = session->prefill(random_tokens(61, model.info().n_vocab));
@@ -69,13 +73,20 @@ struct Case {
         }
         return models;
     }
-    // As Model::open_session() does it.
+    // As Model::open_session() does it; rows on disk are read where they lie, so such bytes must be a file's.
     Result<std::unique_ptr<LiveSession>> open(std::span<const uint8_t> file) const {
+        if (is_mapped) {
+            const std::string path = scratch_file("a.pith");
+            testing::write_file(path, std::vector<char>(file.begin(), file.end()));
+            PITH_ASSIGN_OR_RETURN(const CacheFile mapped, CacheFile::open(path));
+            return open_saved(model, mapped.view(), {.n_threads = 1});
+        }
         PITH_ASSIGN_OR_RETURN(const CacheFileView view, CacheFileView::parse(file, "a.pith"));
         return open_saved(model, view, {.n_threads = 1});
     }
 
     Model model;
+    bool is_mapped = false;
     std::vector<uint8_t> bytes;
 };
 
@@ -206,6 +217,11 @@ TEST(DamagedCache, WhatIsChangedAndHashedAgainIsRefusedOrWorks) {
     for (const char * policy : {"gated+snapkv:window=8", "h2o:recent=6", "snapkv:window=8+novelty"}) {
         expect_mutations_refused_or_working(Case(policy), n_mutations());
     }
+}
+
+// A prompt that looks back reads all rows on disk.
+TEST(DamagedCache, WithEvictedEntriesIsRefusedOrWorksToo) {
+    expect_mutations_refused_or_working(Case(Case::gated(), "h2o:recent=6", /*keeps_evicted=*/true), n_mutations());
 }
 
 TEST(DamagedCache, OfModelsWithRecurrentLayersIsRefusedOrWorksToo) {
