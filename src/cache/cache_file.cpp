@@ -186,12 +186,8 @@ bool CacheFileView::has(std::string_view name) const {
     return std::ranges::find(sections_, name, &CacheSection::name) != sections_.end();
 }
 
-uint64_t CacheFileView::offset_of(std::string_view name) const {
-    return std::ranges::find(sections_, name, &CacheSection::name)->offset;
-}
-
-uint64_t CacheFileView::hash_of_section(std::string_view name) const {
-    return std::ranges::find(sections_, name, &CacheSection::name)->hash;
+const CacheSection & CacheFileView::entry(std::string_view name) const {
+    return *std::ranges::find(sections_, name, &CacheSection::name);
 }
 
 Status check_can_save(const std::string & path) {

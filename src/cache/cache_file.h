@@ -78,8 +78,7 @@ public:
     // Errors: kBadFile: there is none.
     Result<std::span<const uint8_t>> section(std::string_view name) const;
     bool has(std::string_view name) const;
-    uint64_t offset_of(std::string_view name) const;        // REQUIRES: has(name)
-    uint64_t hash_of_section(std::string_view name) const;  // the same
+    const CacheSection & entry(std::string_view name) const;  // of the table. REQUIRES: has(name)
     // The file, for whoever goes on reading it when this is gone. Null: of bytes that are no file.
     const std::shared_ptr<const MappedFile> & mapped() const { return mapped_; }
     const std::string & path() const { return path_; }

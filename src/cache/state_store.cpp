@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "cache/spill_memory.h"
+#include "core/byte_stream.h"
 #include "core/hash64.h"
 #include "core/parse_integer.h"
 #include "file/left_file.h"
@@ -25,10 +26,6 @@ namespace {
 constexpr std::string_view kStateSuffix = ".pith";
 constexpr std::string_view kUnfinishedSuffix = ".pith.tmp";
 constexpr size_t kHashDigits = 16;
-
-std::span<const uint8_t> bytes_of_tokens(std::span<const int32_t> tokens) {
-    return {reinterpret_cast<const uint8_t *>(tokens.data()), tokens.size_bytes()};
-}
 
 std::vector<std::string> names_in(const std::string & folder, std::error_code & error) {
     std::vector<std::string> names;
@@ -60,7 +57,7 @@ void touch_file(const std::string & path) {
 }  // namespace
 
 uint64_t hash_of_tokens(std::span<const int32_t> tokens) {
-    return hash64(bytes_of_tokens(tokens));
+    return hash64(raw_bytes(tokens));
 }
 
 StateName StateName::of(uint64_t scope, std::span<const int32_t> tokens, int64_t n_before) {
@@ -133,7 +130,7 @@ std::optional<FoundState> StateStore::find(uint64_t scope, std::span<const int32
     Hash64 hash;
     int64_t n_hashed = 0;
     for (const StateName & one : known) {
-        hash.add(bytes_of_tokens(tokens.subspan(static_cast<size_t>(n_hashed), static_cast<size_t>(one.n_tokens - n_hashed))));
+        hash.add(raw_bytes(tokens.subspan(static_cast<size_t>(n_hashed), static_cast<size_t>(one.n_tokens - n_hashed))));
         n_hashed = one.n_tokens;
         const bool is_whole = one.n_before == 0 || last_files.contains(one.n_before);
         if (!is_whole || hash.value() != one.hash || passed_over_.contains(folder_ + "/" + one.file_name())) { continue; }

@@ -22,6 +22,11 @@ static_assert(std::endian::native == std::endian::little, "numbers are written a
 template <class T>
 concept PlainNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
+template <PlainNumber T>
+std::span<const uint8_t> raw_bytes(std::span<const T> values) {
+    return {reinterpret_cast<const uint8_t *>(values.data()), values.size_bytes()};
+}
+
 class ByteWriter {
 public:
     template <PlainNumber T>
@@ -36,7 +41,7 @@ public:
     template <PlainNumber T>
     void array(std::span<const T> values) {
         number(uint64_t{values.size()});
-        raw(std::span(reinterpret_cast<const uint8_t *>(values.data()), values.size_bytes()));
+        raw(raw_bytes(values));
     }
     template <PlainNumber T>
     void array(const std::vector<T> & values) {

@@ -142,22 +142,22 @@ int info_command(const CacheCommandFlags & flags) {
 
 // Without a model all that needs none; with one, whether it opens, unless it is a part of a state.
 int verify_command(CacheCommandFlags flags) {
-    const auto info = read_cache_info(flags.file);
-    if (!info.ok()) { return fail(info.status()); }
-    const bool is_part = info->is_part;
-    if (flags.model.named() && !is_part) {
-        const Status found = find_model_of(*info, flags.file, flags.model);
+    const auto file = SessionFile::open(flags.file);
+    if (!file.ok()) { return fail(file.status()); }
+    const CacheFileInfo & info = file->info();
+    if (flags.model.named() && !info.is_part) {
+        const Status found = find_model_of(info, flags.file, flags.model);
         if (!found.ok()) { return fail_or_usage(found); }
         const auto model = flags.model.load();
         if (!model.ok()) { return fail(model.status()); }
-        const auto session = model->open_session(flags.file);
+        const auto session = file->session(*model);
         if (!session.ok()) { return fail(session.status()); }
     }
     if (flags.json) {
-        print_json({{"file", flags.file}, {"whole", true}, {"opened", flags.model.named() && !is_part}});
+        print_json({{"file", flags.file}, {"whole", true}, {"opened", flags.model.named() && !info.is_part}});
     } else {
-        const char * more = info->is_rows         ? ": evicted entries, which states in its folder go on from"
-                            : is_part             ? ": a part of a state, which goes on from other files of its folder"
+        const char * more = info.is_rows          ? ": evicted entries, which states in its folder go on from"
+                            : info.is_part        ? ": a part of a state, which goes on from other files of its folder"
                             : flags.model.named() ? ", and opens with this model"
                                                   : "";
         std::printf("%s is whole%s\n", without_controls(flags.file).c_str(), more);

@@ -8,15 +8,12 @@
 
 #include "cache/kv_type.h"
 #include "core/byte_stream.h"
+#include "engine/rest/session_settings.h"
 
 namespace pith {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 60U;  // of rows: what is added to so many fits, too
-
-bool is_rotated(const SessionOptions & options, KvType type) {
-    return options.rotate_kv && is_quantised(type);
-}
 
 bool ascends(std::span<const int32_t> positions, int64_t n_tokens) {
     const bool in_order = std::ranges::adjacent_find(positions, std::greater_equal<>()) == positions.end();
@@ -29,7 +26,7 @@ public:
     Status add(const CacheFileView & file) {
         PITH_ASSIGN_OR_RETURN(const auto bytes, file.section("cold-rows"));
         pieces_.push_back({&file, bytes});
-        parts_.push_back({file.mapped(), file.offset_of("cold-rows"), bytes.size()});
+        parts_.push_back({file.mapped(), file.entry("cold-rows").offset, bytes.size()});
         return {};
     }
     size_t n_files() const { return pieces_.size(); }
@@ -57,8 +54,44 @@ struct LaneInFile {
     uint64_t size = 0;
 };
 
+std::vector<int32_t> lengths_of(const ColdStore::Lane & lane) {
+    std::vector<int32_t> lengths;
+    for (const ColdStore::Segment & segment : lane.segments) { lengths.push_back(segment.n); }
+    return lengths;
+}
+
+// Where each segment lies: file by file, in each of them lane by lane. of_entries: [lane], bytes. False: that is not what the
+// files say of themselves, or not all that they have.
+bool place_segments(const ColdParts & of_files, const RowFiles & rows, std::span<const size_t> of_entries,
+                    std::vector<ColdStore::Lane> & lanes, std::vector<std::vector<LaneInFile>> & of_lanes) {
+    if (of_files.lanes.size() != lanes.size() || of_files.n_files() != rows.n_files()) { return false; }
+    for (size_t i = 0; i < lanes.size(); ++i) {
+        if (lengths_of(lanes[i]) != of_files.lanes[i].lengths) { return false; }
+    }
+    std::vector<size_t> n_placed(lanes.size());
+    uint64_t begin = 0;
+    for (size_t f = 0; f < rows.n_files(); ++f) {
+        uint64_t at = 0;
+        for (size_t i = 0; i < lanes.size(); ++i) {
+            const auto n = static_cast<size_t>(of_files.lanes[i].n_segments[f]);
+            const auto here = std::span(lanes[i].segments).subspan(n_placed[i], n);
+            LaneInFile part{here, at};
+            for (ColdStore::Segment & segment : here) {
+                segment.at = begin + at;
+                at += static_cast<uint64_t>(segment.n) * of_entries[i];
+            }
+            part.size = at - part.at;
+            of_lanes[i].push_back(part);
+            n_placed[i] += n;
+        }
+        if (at != rows.size_of(f)) { return false; }
+        begin += at;
+    }
+    return true;
+}
+
 // Of one lane: each position is in one place alone, the lane or one segment, or came back.
-bool fits_lane(std::span<const LaneInFile> parts, const RowFiles & rows, std::span<const int32_t> returned, size_t of_row,
+bool fits_lane(std::span<const LaneInFile> parts, const RowFiles & rows, std::span<const int32_t> returned, size_t of_entry,
                std::span<const int32_t> held, int64_t n_tokens) {
     std::vector<int32_t> all;
     for (size_t file = 0; file < parts.size(); ++file) {
@@ -68,7 +101,7 @@ bool fits_lane(std::span<const LaneInFile> parts, const RowFiles & rows, std::sp
             all.resize(first + static_cast<size_t>(segment.n));
             std::memcpy(all.data() + first, bytes.data(), static_cast<size_t>(segment.n) * sizeof(int32_t));
             if (!ascends(std::span(all).subspan(first), n_tokens)) { return false; }
-            bytes = bytes.subspan(static_cast<size_t>(segment.n) * (sizeof(int32_t) + of_row));
+            bytes = bytes.subspan(static_cast<size_t>(segment.n) * of_entry);
         }
     }
     std::ranges::sort(all);
@@ -78,22 +111,12 @@ bool fits_lane(std::span<const LaneInFile> parts, const RowFiles & rows, std::sp
     return std::ranges::equal(in_both, returned);
 }
 
-std::span<const uint8_t> as_bytes(std::span<const int32_t> numbers) {
-    return {reinterpret_cast<const uint8_t *>(numbers.data()), numbers.size_bytes()};
-}
-
 std::vector<int> layers_of_lanes(const CacheLayout & layout) {
     std::vector<int> layers;
     for (int l = 0; l < layout.n_layers(); ++l) {
         layers.insert(layers.end(), static_cast<size_t>(layout.lanes(l).n_kv_heads), l);
     }
     return layers;
-}
-
-std::vector<int32_t> lengths_of(const ColdStore::Lane & lane) {
-    std::vector<int32_t> lengths;
-    for (const ColdStore::Segment & segment : lane.segments) { lengths.push_back(segment.n); }
-    return lengths;
 }
 
 // Of every lane the segments behind the first so many.
@@ -139,7 +162,7 @@ Status write_cold(CacheFileWriter & file, const ColdStore & store, const Session
     lanes.resize(layers_of_lanes(layout).size());
     ByteWriter index;
     index.text(to_string(*options.cold));
-    index.flag(is_rotated(options, *options.cold));
+    index.flag(is_rotated(*options.cold, options));
     index.number(options.cold_bytes);
     index.number(uint64_t{lanes.size()});
     for (const ColdStore::Lane & lane : lanes) {
@@ -154,7 +177,7 @@ Status write_cold(CacheFileWriter & file, const ColdStore & store, const Session
 Status write_cold_part(const std::string & path, std::span<const int32_t> tokens, const ColdStore & store,
                        const CacheLayout & layout, ColdParts before) {
     PITH_ASSIGN_OR_RETURN(CacheFileWriter file, CacheFileWriter::create(path));
-    PITH_RETURN_IF_ERROR(file.add("tokens", as_bytes(tokens)));
+    PITH_RETURN_IF_ERROR(file.add("tokens", raw_bytes(tokens)));
     const size_t n_files = before.n_files();
     ByteWriter parts;
     parts.number(before.hash_before);
@@ -175,7 +198,7 @@ Status write_cold_part(const std::string & path, std::span<const int32_t> tokens
 
 Result<ColdParts> read_cold_parts(const CacheFileView & file, std::optional<std::span<const int32_t>> tokens) {
     PITH_ASSIGN_OR_RETURN(const auto of_tokens, file.section("tokens"));
-    if (tokens && !std::ranges::equal(of_tokens, as_bytes(*tokens))) {
+    if (tokens && !std::ranges::equal(of_tokens, raw_bytes(*tokens))) {
         return {ErrorCode::kBadFile, "cache file '" + file.path() + "' holds what was evicted of other tokens"};
     }
     PITH_RETURN_IF_ERROR(file.section("cold-rows").status());
@@ -215,21 +238,23 @@ Result<std::optional<SavedCold>> read_cold(const CacheFileView & file, std::span
     cold.lanes.resize(from.count(2 * sizeof(uint64_t)));
     // Settings say whether rows are rotated only where the cache has such.
     const bool told = is_quantised(options.type_k) || is_quantised(options.type_v);
-    const bool turned = told ? is_rotated(options, cold.type) : cold.is_rotated && is_quantised(cold.type);
+    const bool turned = told ? is_rotated(cold.type, options) : cold.is_rotated && is_quantised(cold.type);
     if (cold.lanes.empty() || cold.lanes.size() != positions.size() || cold.is_rotated != turned) { return bad; }
     CacheLayout of_rows = layout;
     of_rows.type_k = of_rows.type_v = to_ggml(cold.type);
     if (!RaggedCache::check_types(of_rows).ok()) { return bad; }
     const std::vector<int> layers = layers_of_lanes(layout);
+    std::vector<size_t> of_entries;  // [lane]: bytes
     for (size_t i = 0; i < layers.size(); ++i) {
         ColdStore::Lane & lane = cold.lanes[i];
         const std::vector<int32_t> lengths = from.array<int32_t>();
         lane.returned = from.array<int32_t>();
+        of_entries.push_back(sizeof(int32_t) + of_rows.rows(layers[i]).bytes());
         if (!from.ok() || (!layout.governs(layers[i]) && !lengths.empty())) { return bad; }
         for (const int32_t n : lengths) {
             if (n <= 0 || n > n_tokens) { return bad; }
             lane.segments.push_back({.n = n, .is_saved = true});
-            cold.n_bytes += static_cast<uint64_t>(n) * (sizeof(int32_t) + of_rows.rows(layers[i]).bytes());
+            cold.n_bytes += static_cast<uint64_t>(n) * of_entries[i];
             if (cold.n_bytes > kMostBytes) { return bad; }
         }
     }
@@ -252,33 +277,10 @@ Result<std::optional<SavedCold>> read_cold(const CacheFileView & file, std::span
         for (const CacheFile & part : parts) { PITH_RETURN_IF_ERROR(rows.add(part.view())); }
         PITH_ASSIGN_OR_RETURN(of_files, read_cold_parts(parts.back().view()));
     }
-    if (of_files.lanes.size() != cold.lanes.size() || of_files.n_files() != rows.n_files()) { return bad; }
-
-    // Where each segment lies: file by file, in each of them lane by lane.
     std::vector<std::vector<LaneInFile>> of_lanes(layers.size());
-    uint64_t begin = 0;
-    for (size_t f = 0; f < rows.n_files(); ++f) {
-        uint64_t at = 0;
-        for (size_t i = 0; i < layers.size(); ++i) {
-            std::vector<ColdStore::Segment> & segments = cold.lanes[i].segments;
-            if (f == 0 && lengths_of(cold.lanes[i]) != of_files.lanes[i].lengths) { return bad; }
-            size_t first = 0;
-            for (const LaneInFile & part : of_lanes[i]) { first += part.segments.size(); }
-            LaneInFile part{std::span(segments).subspan(first, static_cast<size_t>(of_files.lanes[i].n_segments[f])), at};
-            for (ColdStore::Segment & segment : std::span(segments).subspan(first, part.segments.size())) {
-                segment.at = begin + at;
-                at += static_cast<uint64_t>(segment.n) * (sizeof(int32_t) + of_rows.rows(layers[i]).bytes());
-            }
-            part.size = at - part.at;
-            of_lanes[i].push_back(part);
-        }
-        if (at != rows.size_of(f)) { return bad; }
-        begin += at;
-    }
+    if (!place_segments(of_files, rows, of_entries, cold.lanes, of_lanes)) { return bad; }
     for (size_t i = 0; i < layers.size(); ++i) {
-        if (!fits_lane(of_lanes[i], rows, cold.lanes[i].returned, of_rows.rows(layers[i]).bytes(), positions[i], n_tokens)) {
-            return bad;
-        }
+        if (!fits_lane(of_lanes[i], rows, cold.lanes[i].returned, of_entries[i], positions[i], n_tokens)) { return bad; }
         for (size_t f = 0; f < rows.n_files(); ++f) {  // around each position more becomes resident than is read
             rows.let_go(f, rows.bytes(f, of_lanes[i][f].at, of_lanes[i][f].size));
         }

@@ -267,10 +267,6 @@ Result<std::vector<T>> read_numbers(const CacheFileView & file, std::string_view
     return numbers;
 }
 
-std::span<const uint8_t> as_bytes(std::span<const float> numbers) {
-    return {reinterpret_cast<const uint8_t *>(numbers.data()), numbers.size_bytes()};
-}
-
 }  // namespace
 
 CacheLayout SavedSession::layout() const {
@@ -331,10 +327,10 @@ Status write_saved(const std::string & path, const SavedSession & session, const
         n_skipped -= skipped;
         block = block.subspan(skipped);
         if (!written.ok()) { return; }
-        written = file.write({reinterpret_cast<const uint8_t *>(block.data()), block.size_bytes()});
+        written = file.write(raw_bytes(block));
     });
     PITH_RETURN_IF_ERROR(written);
-    PITH_RETURN_IF_ERROR(file.add("logits", as_bytes(sequence.logits)));
+    PITH_RETURN_IF_ERROR(file.add("logits", raw_bytes(std::span(sequence.logits))));
     PITH_RETURN_IF_ERROR(add("lanes", [&](ByteWriter & to) { write_lanes(*sequence.cache, n_before, to); }));
     PITH_RETURN_IF_ERROR(write_rows(file, *sequence.cache, n_before));
     PITH_RETURN_IF_ERROR(write_states(file, sequence.cache->layout().n_layers(), sequence.states));
@@ -352,9 +348,9 @@ Result<SavedSession> read_saved(const CacheFileView & file, std::span<const Cach
     SavedSession session;
     const auto damaged = [&file](const Status & why) { return file.damaged(why.message()); };
     if (file.has("cold-parts")) {
-        return {ErrorCode::kInvalidArgument, "cache file '" + file.path() +
-                                                 "' holds evicted entries alone, of states in its folder: open the folder as a "
-                                                 "folder of states (cache_dir)"};
+        PITH_RETURN_IF_ERROR(read_cold_parts(file).status());
+        session.is_rows = true;
+        return session;
     }
     if (file.has("before")) {
         PITH_ASSIGN_OR_RETURN(const auto before, file.section("before"));

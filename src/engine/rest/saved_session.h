@@ -77,8 +77,9 @@ struct SavedSession {
 
     CacheLayout layout() const;  // of lanes alone
     int64_t n_tokens() const { return before.n + std::ssize(tokens); }
-    // Others of its folder must be there, too.
-    bool is_part() const { return before.n > 0 || (cold && cold->rows.empty()); }
+    bool is_rows = false;  // it holds evicted entries of states alone: nothing else is said
+    // It gives no session: others of its folder must be there, too.
+    bool is_part() const { return is_rows || before.n > 0 || (cold && cold->rows.empty()); }
     bool holds_all() const;  // each lane has an entry of every token of the file, where it was read, and no other
     // Lanes and entries of the layers that see everything, which are those that policies count.
     int64_t n_governed_lanes() const;

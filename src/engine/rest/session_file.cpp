@@ -236,13 +236,13 @@ Result<SequenceAtRest> sequence_in(const SavedSession & saved, const CacheFileVi
 Result<std::unique_ptr<LiveSession>> open_saved(const Model & model, const SavedSession & saved, const CacheFileView & file,
                                                 const OpenAs & as) {
     if (saved.is_part()) {
-        const std::string what = saved.before.n > 0
-                                     ? "what was read behind the first " + with_commas(saved.before.n) + " tokens"
-                                     : "the entries that its budget kept";
+        const std::string what =
+            saved.is_rows        ? "holds evicted entries alone, of states in its folder"
+            : saved.before.n > 0 ? "holds only what was read behind the first " + with_commas(saved.before.n) +
+                                       " tokens, and the rest is in other files of its folder"
+                                 : "holds only the entries that its budget kept, and the rest is in other files of its folder";
         return {ErrorCode::kInvalidArgument,
-                "cache file '" + file.path() + "' holds only " + what +
-                    ", and the rest is in other files of its folder: open the folder as a folder of "
-                    "states (cache_dir)"};
+                "cache file '" + file.path() + "' " + what + ": open the folder as a folder of states (cache_dir)"};
     }
     PITH_RETURN_IF_ERROR(check_model(saved, file_of(model), gate_of(model).get(), file.path()));
     SessionOptions options = as.options != nullptr ? *as.options : saved.options;

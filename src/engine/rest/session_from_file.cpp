@@ -13,15 +13,16 @@
 namespace pith {
 namespace {
 
-CacheFileInfo info_of(const CacheFile & file) {
+CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
     CacheFileInfo info;
     info.file_bytes = file.size_bytes();
     for (const CacheSection & section : file.view().sections()) { info.sections.emplace_back(section.name, section.size); }
-    return info;
-}
-
-CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
-    CacheFileInfo info = info_of(file);
+    info.is_part = saved.is_part();
+    info.is_rows = saved.is_rows;
+    if (saved.is_rows) {
+        info.cold_bytes = file.view().entry("cold-rows").size;
+        return info;
+    }
     info.model_name = saved.origin.model_name;
     info.model_path = saved.origin.model_path;
     info.lora_file = saved.origin.lora_file;
@@ -35,7 +36,6 @@ CacheFileInfo info_of(const CacheFile & file, const SavedSession & saved) {
     info.schedule = saved.sequence.schedule;
     info.n_tokens = saved.n_tokens();
     info.n_before = saved.before.n;
-    info.is_part = saved.is_part();
     info.n_layers = std::ssize(saved.layers);
     info.n_lanes = saved.n_governed_lanes();
     info.n_entries = saved.n_governed_entries();
@@ -153,19 +153,8 @@ Result<Session> Model::open_session(const std::string & path, int n_threads) con
 }
 
 Result<CacheFileInfo> read_cache_info(const std::string & path) {
-    return guarded([&]() -> Result<CacheFileInfo> {
-        PITH_ASSIGN_OR_RETURN(const CacheFile file, CacheFile::open(path));
-        if (file.view().has("cold-parts")) {
-            PITH_RETURN_IF_ERROR(read_cold_parts(file.view()).status());
-            CacheFileInfo info = info_of(file);
-            info.is_part = info.is_rows = true;
-            PITH_ASSIGN_OR_RETURN(const auto rows, file.view().section("cold-rows"));
-            info.cold_bytes = rows.size();
-            return info;
-        }
-        PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(file.view()));
-        return info_of(file, saved);
-    });
+    PITH_ASSIGN_OR_RETURN(const SessionFile file, SessionFile::open(path));
+    return file.info();
 }
 
 }  // namespace pith

@@ -52,10 +52,6 @@ std::string words(const std::vector<PolicyChoice> & policies) {
     return all.empty() ? "none" : all;
 }
 
-bool is_rotated(KvType type, const SessionOptions & options) {
-    return options.rotate_kv && is_quantised(type);
-}
-
 // A type, and whether rows of it are rotated before they are rounded.
 constexpr std::string_view kRotated = " rotated";
 std::string words(KvType type, const SessionOptions & options) {
@@ -84,6 +80,10 @@ Status read_types(std::string_view text_k, std::string_view text_v, SessionOptio
 }
 
 }  // namespace
+
+bool is_rotated(KvType type, const SessionOptions & options) {
+    return options.rotate_kv && is_quantised(type);
+}
 
 void write_budget(const Budget & budget, ByteWriter & to) {
     to.number(static_cast<uint8_t>(budget.kind));

@@ -20,6 +20,9 @@ Result<SessionOptions> read_settings(ByteReader & from);
 void write_budget(const Budget & budget, ByteWriter & to);
 Result<Budget> read_budget(ByteReader & from);
 
+// Whether rows of the type are rotated before they are rounded.
+bool is_rotated(KvType type, const SessionOptions & options);
+
 // The first that what is computed depends on and that is another, in words; heads by their numbers, whatever file they are of.
 struct SettingDifference {
     std::string name, saved, here;

@@ -53,10 +53,10 @@ bool same_settings(const LiveSession & session, const SessionOptions & options, 
 bool same_cold(const LiveSession & session, const SavedSession & saved) {
     const SessionOptions & here = session.options;
     if (!here.cold || !saved.cold) { return !here.cold && !saved.cold; }
-    const bool rotates = here.rotate_kv && is_quantised(*here.cold);
     const int64_t most_back = session.given_plan->most_back;
-    return saved.cold->type == *here.cold && saved.cold->is_rotated == rotates && saved.cold->most_bytes == here.cold_bytes &&
-           saved.cold->most_back.has_value() == here.look_back && saved.cold->most_back.value_or(most_back) == most_back;
+    return saved.cold->type == *here.cold && saved.cold->is_rotated == is_rotated(*here.cold, here) &&
+           saved.cold->most_bytes == here.cold_bytes && saved.cold->most_back.has_value() == here.look_back &&
+           saved.cold->most_back.value_or(most_back) == most_back;
 }
 
 // What has read more, and evicted nothing, is what it was after so many tokens, but for its logits.
@@ -125,7 +125,7 @@ std::optional<StateScope> StoredStates::scope_of(const LiveSession & session, co
         equal.number(session.options.cold_bytes);
         equal.flag(session.options.look_back);
         equal.number(plan.most_back);
-        equal.flag(session.options.rotate_kv && is_quantised(*session.options.cold));
+        equal.flag(is_rotated(*session.options.cold, session.options));
     }
     const bool by_tokens = plan.budget == 0 || (plan.grid > 0 && plan.evict_every > 0);
     const bool whole_prompts = plan.one_shot || !by_tokens;
@@ -219,7 +219,7 @@ Result<std::vector<CacheFile>> StoredStates::open_cold_parts(const StateScope & 
         if (says.hash_before != hash || says.n_files() != i + 1) {
             return part.view().damaged("it goes on from another file than the one before it");
         }
-        hash = part.view().hash_of_section("cold-rows");
+        hash = part.view().entry("cold-rows").hash;
         parts.push_back(std::move(part));
         files.pop_back();
     }
@@ -248,7 +248,7 @@ Status StoredStates::load(LiveSession & session, const FoundState & found, const
         }
         PITH_ASSIGN_OR_RETURN(const SavedSession saved, read_saved(opened.view(), cold));
         const auto begin = static_cast<size_t>(saved.before.n);
-        const bool same = saved.model == model && same_cold(session, saved) &&
+        const bool same = !saved.is_rows && saved.model == model && same_cold(session, saved) &&
                           same_settings(session, saved.options, saved.policy, *saved.sequence.plan) &&
                           saved.before.n == std::ssize(before.tokens) && saved.n_tokens() <= found.n_tokens &&
                           (begin == 0 || saved.before.hash == hash_of_tokens(before.tokens));
@@ -312,7 +312,7 @@ Status StoredStates::keep_cold(const LiveSession & session, const StateScope & s
         }
         if (found->paths.size() < kMostColdParts) {
             parts = std::move(*there);
-            parts.hash_before = last->view().hash_of_section("cold-rows");
+            parts.hash_before = last->view().entry("cold-rows").hash;
             before = std::move(*found);
         }
         break;

@@ -143,13 +143,7 @@ TEST(ColdStates, WhoseFilesAreNotWholeAreReadAnew) {
         if (i / 2 == files.size()) { break; }
         const std::string & path = files[i / 2].path;
         const bool is_older_state = i / 2 >= n_rows && i / 2 + 1 < files.size();
-        if (i % 2 == 0) {
-            std::filesystem::remove(path);
-        } else {
-            auto bytes = testing::read_file(path);
-            bytes[bytes.size() / 2] ^= 4;
-            testing::write_file(path, bytes);
-        }
+        testing::spoil(path, /*is_gone=*/i % 2 == 0);
         auto engine = tiny().engine(engine_with(states));
         ASSERT_TRUE(engine.ok());
         const Outcome again = answer(*engine, turn_of(700));

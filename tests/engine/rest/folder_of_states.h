@@ -9,6 +9,7 @@
 
 #include "core/likeliest_token.h"
 #include "engine/tiny_model.h"
+#include "model/gguf_edit.h"
 #include "pith/batch_engine.h"
 
 namespace pith::testing {
@@ -89,6 +90,17 @@ inline Outcome answer_of(const EngineOptions & options, Request request, const M
     auto engine = model.engine(options);
     EXPECT_TRUE(engine.ok()) << engine.status().message();
     return engine.ok() ? answer(*engine, std::move(request), model.info().n_layers) : Outcome();
+}
+
+// It is gone, or damaged.
+inline void spoil(const std::string & path, bool is_gone) {
+    if (is_gone) {
+        std::filesystem::remove(path);
+        return;
+    }
+    auto bytes = read_file(path);
+    bytes[bytes.size() / 2] ^= 4;
+    write_file(path, bytes);
 }
 
 inline uint64_t bytes_in(const std::string & folder) {

@@ -757,14 +757,7 @@ TEST(StatesInSeveralFiles, AreReadAsFarAsTheyAreWhole) {
             const TempFolder folder;
             const std::string states = folder.file("s");
             for (const size_t n : {150U, 260U, 300U, 700U}) { answer_of(engine_with(states), turn_of(n)); }
-            const std::string part = file_of_part(states, begins[i]);
-            if (is_gone) {
-                std::filesystem::remove(part);
-            } else {
-                auto bytes = testing::read_file(part);
-                bytes[bytes.size() / 2] ^= 4;
-                testing::write_file(part, bytes);
-            }
+            testing::spoil(file_of_part(states, begins[i]), is_gone);
             auto engine = tiny().engine(engine_with(states));
             ASSERT_TRUE(engine.ok());
             const Outcome again = answer(*engine, turn_of(700));
