@@ -270,6 +270,7 @@ def _declare(library):
         "pith_engine_lane_positions": (c_int32, [handle, c_int64, c_int32, c_int32, POINTER(tokens), size]),
         "pith_engine_request_ledger": (c_int32, [handle, c_int64, POINTER(_Ledger)]),
         "pith_engine_n_cached": (c_int64, [handle, c_int64]),
+        "pith_engine_n_read": (c_int64, [handle, c_int64]),
         "pith_engine_questions_seen": (c_bool, [handle, c_int64]),
         "pith_engine_get_ledger": (c_int32, [handle, POINTER(_EngineLedger)]),
     }
@@ -913,6 +914,10 @@ class Engine(_Handle):
     def n_cached(self, number):
         """Tokens of its prompt that came from the folder of states."""
         return _lib.pith_engine_n_cached(self._handle, number)
+
+    def n_read(self, number):
+        """Tokens of its prompt that are read, those of a stored state included."""
+        return _lib.pith_engine_n_read(self._handle, number)
 
     def questions_seen(self, number):
         """Of a request whose prompt has been read: whether it was compressed in the sight of its questions."""

@@ -197,13 +197,16 @@ public:
     Status run(const std::atomic<bool> * cancel = nullptr);
 
     // What is known of one request. When there is none of this number (submit() never gave it, or forget() was called),
-    // status() and ledger() return kNotFound, state() kFailed, n_cached() 0, questions_seen() false, and the others an empty
-    // span.
+    // status() and ledger() return kNotFound, state() kFailed, n_cached() and n_read() 0, questions_seen() false, and the
+    // others an empty span.
     RequestState state(int64_t id) const;
     Status status(int64_t id) const;
     std::span<const int32_t> answer(int64_t id) const;  // valid until the next call
     Result<Ledger> ledger(int64_t id) const;
     int64_t n_cached(int64_t id) const;  // tokens of its prompt that a stored state gave, so that they were not read again
+    // Tokens of its prompt that are read, those of a stored state included. Where it is read layer by layer, every layer counts
+    // its share; where it is read twice, either reading half.
+    int64_t n_read(int64_t id) const;
     // Once its prompt is read: whether it was compressed in the sight of Request::questions, as
     // Session::prefill_for_questions() has it.
     bool questions_seen(int64_t id) const;

@@ -501,6 +501,8 @@ PITH_API pith_code pith_engine_lane_positions(const pith_engine * engine, int64_
 /* REQUIRES of both: ledger->size is set. Of a request: texts are valid until the engine's next call. */
 PITH_API pith_code pith_engine_request_ledger(pith_engine * engine, int64_t id, struct pith_ledger * ledger);
 PITH_API int64_t pith_engine_n_cached(const pith_engine * engine, int64_t id); /* of its prompt, from the folder of states */
+/* Of its prompt, those of the folder included; of one that is read layer by layer each layer counts its share. */
+PITH_API int64_t pith_engine_n_read(const pith_engine * engine, int64_t id);
 /* Of a request whose prompt has been read: whether it was compressed in the sight of its questions. */
 PITH_API bool pith_engine_questions_seen(const pith_engine * engine, int64_t id);
 PITH_API pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_ledger * ledger);

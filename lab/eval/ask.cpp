@@ -157,6 +157,12 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
     return emit({answer});
 }
 
+// Of what follows the prompt: its tokens are none of the prompt's.
+RunHooks behind_the_prompt(RunHooks hooks) {
+    hooks.progress = nullptr;
+    return hooks;
+}
+
 Status ask_apart(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options, const EvalUnit & unit,
                  const PolicyCase & one, const RunHooks & hooks, const EmitAnswers & emit) {
     if (unit.perplexity) { return measure_document(model, tokenizer, options, unit, one, hooks, emit); }
@@ -170,8 +176,9 @@ Status ask_apart(const Model & model, const Tokenizer & tokenizer, const EvalOpt
     if (!ran.ok() && ran.code() != ErrorCode::kBudget) { return ran; }
     if (!ran.ok()) { return emit(refusals(unit, one, ran)); }
     const double prefill_s = watch.seconds();
+    const RunHooks behind = behind_the_prompt(hooks);
     PITH_ASSIGN_OR_RETURN(std::vector<Answer> answers,
-                          UnitUnderCase(session, tokenizer, unit, hooks, options.keep_prompts).answers());
+                          UnitUnderCase(session, tokenizer, unit, behind, options.keep_prompts).answers());
     for (Answer & answer : answers) { answer = named(std::move(answer), one); }
     answers.front().prefill_s = prefill_s;
     return emit(answers);
@@ -188,13 +195,14 @@ Status ask_unit(const Model & model, const Tokenizer & tokenizer, const EvalOpti
         }
         return {};
     }
+    const RunHooks behind = behind_the_prompt(hooks);
     const Stopwatch watch;
     double last_s = 0;  // when the case before was done: since then the cache was restored and evicted
     const VisitCase visit = [&](size_t index, Session & session, const Status & ran) -> Status {
         if (!ran.ok()) { return emit(refusals(unit, cases[index], ran)); }
         const double before_s = watch.seconds() - last_s;
         PITH_ASSIGN_OR_RETURN(std::vector<Answer> answers,
-                              UnitUnderCase(session, tokenizer, unit, hooks, options.keep_prompts).answers());
+                              UnitUnderCase(session, tokenizer, unit, behind, options.keep_prompts).answers());
         for (Answer & answer : answers) { answer = named(std::move(answer), cases[index]); }
         (last_s == 0 ? answers.front().prefill_s : answers.front().answer_s) += before_s;
         last_s = watch.seconds();

@@ -40,7 +40,8 @@ class AskTogether {
 public:
     AskTogether(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options,
                 const std::vector<PolicyCase> & cases, int n_parallel, const std::atomic<bool> * cancel,
-                const EmitAnswers & emit, SharedPrefill prefill, Engine engine)
+                const EmitAnswers & emit, const std::function<void(int64_t n_more)> & read, SharedPrefill prefill,
+                Engine engine)
         : model_(model),
           tokenizer_(tokenizer),
           options_(options),
@@ -48,6 +49,7 @@ public:
           n_parallel_(n_parallel),
           cancel_(cancel),
           emit_(emit),
+          read_(read),
           prefill_(std::move(prefill)),
           engine_(std::move(engine)) {}
 
@@ -72,6 +74,7 @@ private:
         double * seconds;  // that it took part in
         bool keep = false;
         bool reads = false;  // a prompt, from its beginning
+        int64_t n_told = 0;  // tokens of it that were told of
     };
 
     // ---- requests ----
@@ -91,6 +94,7 @@ private:
         PITH_RETURN_IF_ERROR(engine_.step().status());
         const EngineLedger after = engine_.ledger();
         share_time(after.step_s - before.step_s, after.units_s - before.units_s);
+        tell_of_reading();
         std::vector<int64_t> ended;
         for (const auto & [id, request] : open_) {
             if (engine_.state(id) >= RequestState::kDone) { ended.push_back(id); }
@@ -119,6 +123,16 @@ private:
         }
         for (double * seconds : reading) { *seconds += units_s / static_cast<double>(reading.size()); }
         for (double * seconds : others) { *seconds += (step_s - units_s) / static_cast<double>(others.size()); }
+    }
+
+    void tell_of_reading() {
+        int64_t n_more = 0;
+        for (auto & [id, request] : open_) {
+            if (!request.reads) { continue; }
+            const int64_t n_read = std::max(request.n_told, engine_.n_read(id));  // less where it begins anew
+            n_more += n_read - std::exchange(request.n_told, n_read);
+        }
+        if (n_more > 0) { read_(n_more); }
     }
 
     // ---- from the prompt to its cases ----
@@ -394,6 +408,7 @@ private:
     int n_parallel_;
     const std::atomic<bool> * cancel_;
     const EmitAnswers & emit_;
+    const std::function<void(int64_t n_more)> & read_;
     SharedPrefill prefill_;
     Engine engine_;
     std::map<int64_t, OpenRequest> open_;
@@ -410,13 +425,13 @@ bool can_ask_together(const EvalOptions & options, const std::vector<PolicyCase>
 Status ask_together(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options,
                     const std::vector<PolicyCase> & cases, int n_parallel,
                     const std::function<std::optional<WantedUnit>()> & next, const std::atomic<bool> * cancel,
-                    const EmitAnswers & emit) {
+                    const EmitAnswers & emit, const std::function<void(int64_t n_more)> & read) {
     EngineOptions of_engine = engine_options(options.session);
     of_engine.grid = 0;  // as sessions
     of_engine.max_sequences = n_parallel;
     PITH_ASSIGN_OR_RETURN(Engine engine, model.engine(of_engine));
     PITH_ASSIGN_OR_RETURN(SharedPrefill prefill, share_prefill(model, options.session_of(cases.front()), cases));
-    return AskTogether(model, tokenizer, options, cases, n_parallel, cancel, emit, std::move(prefill), std::move(engine))
+    return AskTogether(model, tokenizer, options, cases, n_parallel, cancel, emit, read, std::move(prefill), std::move(engine))
         .run(next);
 }
 

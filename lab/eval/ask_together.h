@@ -22,12 +22,12 @@ struct WantedUnit {
 bool can_ask_together(const EvalOptions & options, const std::vector<PolicyCase> & cases);
 
 // Asks units as long as `next` gives some; a new one begins while fewer than n_parallel answers are open. n_parallel: sequences
-// that run at a time, >= 1. emit: the answers of one unit under one case.
+// that run at a time, >= 1. emit: the answers of one unit under one case. read: so many more tokens of prompts are read.
 // Where the system gives no memory that caches can share, a unit is asked by itself.
 // The seconds in answers are shares: of a step, each sequence that took part has the same.
 Status ask_together(const Model & model, const Tokenizer & tokenizer, const EvalOptions & options,
                     const std::vector<PolicyCase> & cases, int n_parallel,
                     const std::function<std::optional<WantedUnit>()> & next, const std::atomic<bool> * cancel,
-                    const EmitAnswers & emit);
+                    const EmitAnswers & emit, const std::function<void(int64_t n_more)> & read);
 
 }  // namespace pith

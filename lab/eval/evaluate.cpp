@@ -326,6 +326,18 @@ private:
     EvalPlan plan_;
 };
 
+// How often the unit's prompt is read: once for all cases that share it. shared: [case]; empty: none do.
+int64_t n_prefills(const WantedUnit & one, const std::vector<bool> & shared) {
+    int64_t n_apart = 0;
+    bool any_shared = false;
+    for (size_t i = 0; i < one.cases.size(); ++i) {
+        const bool is_shared = !shared.empty() && !one.unit->perplexity && shared[i];
+        n_apart += one.cases[i] && !is_shared ? 1 : 0;
+        any_shared = any_shared || (one.cases[i] && is_shared);
+    }
+    return n_apart + (any_shared ? 1 : 0);
+}
+
 // What the threads of a run share.
 class EvaluationRun {
 public:
@@ -354,15 +366,21 @@ public:
         return {};
     }
 
-    // A perplexity's tokens, as its session reads them; each case counts from none, by a copy of its own.
-    RunHooks hooks_of(const EvalUnit & unit) {
+    // So many more tokens are to be read for the answers to come.
+    void will_read(int64_t n_tokens) { n_to_read_ += n_tokens; }
+    void read(int64_t n_more) {
+        const std::lock_guard lock(mutex_);
+        n_read_ += n_more;
+        if (hooks_.read) { hooks_.read(n_read_, n_to_read_); }
+    }
+    // Of prompts and perplexities that are read one after the other.
+    RunHooks hooks_of_session() {
         RunHooks hooks;
         hooks.cancel = hooks_.cancel;
-        if (unit.perplexity && hooks_.read) {
-            hooks.progress = [this, before = int64_t{0}](int64_t n_done, int64_t) mutable {
-                const std::lock_guard lock(mutex_);
-                hooks_.read(n_done - before);
-                before = n_done;
+        if (hooks_.read) {
+            hooks.progress = [this, before = int64_t{0}](int64_t n_done, int64_t n_all) mutable {
+                read(n_done - before);
+                before = n_done == n_all ? 0 : n_done;
             };
         }
         return hooks;
@@ -388,6 +406,8 @@ private:
     Status status_;
     int n_total_ = 0;
     int n_done_ = 0;
+    int64_t n_to_read_ = 0;
+    int64_t n_read_ = 0;
     std::atomic<size_t> next_{0};
 };
 
@@ -414,10 +434,25 @@ Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const Ev
                       RunFolder & folder, const EvalHooks & hooks) {
     PITH_RETURN_IF_ERROR(folder.append(plan.left_out));
     EvaluationRun run(plan, folder, hooks);
+    const auto wanted_of = [&](const EvalUnit & unit) {
+        WantedUnit one{&unit, {}};
+        for (const PolicyCase & policy : plan.cases) { one.cases.push_back(run.wanted(unit, policy)); }
+        return one;
+    };
+    if (hooks.read) {
+        std::vector<bool> shared;
+        if (options.share && options.one_shot()) {
+            PITH_ASSIGN_OR_RETURN(SharedPrefill prefill,
+                                  share_prefill(model, options.session_of(plan.cases.front()), plan.cases));
+            shared = std::move(prefill.serves);
+        }
+        for (const EvalUnit & unit : plan.units) {
+            run.will_read(std::ssize(unit.compressed) * n_prefills(wanted_of(unit), shared));
+        }
+    }
     const auto next = [&]() -> std::optional<WantedUnit> {
         for (size_t i = run.next(); i < plan.units.size() && !run.stopped(); i = run.next()) {
-            WantedUnit one{&plan.units[i], {}};
-            for (const PolicyCase & policy : plan.cases) { one.cases.push_back(run.wanted(*one.unit, policy)); }
+            WantedUnit one = wanted_of(plan.units[i]);
             if (std::ranges::find(one.cases, true) != one.cases.end()) { return one; }
         }
         return std::nullopt;
@@ -426,12 +461,13 @@ Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const Ev
     const bool together = hooks.n_parallel > 1 && can_ask_together(options, plan.cases);
     const auto work = [&]() -> Status {
         if (together) {
-            return ask_together(model, tokenizer, options, plan.cases, hooks.n_parallel, next, hooks.cancel, emit);
+            const auto read = [&](int64_t n_more) { run.read(n_more); };
+            return ask_together(model, tokenizer, options, plan.cases, hooks.n_parallel, next, hooks.cancel, emit, read);
         }
         while (const std::optional<WantedUnit> one = next()) {
             const auto wanted = [&](size_t c) { return one->cases[c]; };
             PITH_RETURN_IF_ERROR(
-                ask_unit(model, tokenizer, options, *one->unit, plan.cases, wanted, run.hooks_of(*one->unit), emit));
+                ask_unit(model, tokenizer, options, *one->unit, plan.cases, wanted, run.hooks_of_session(), emit));
         }
         return {};
     };

@@ -109,7 +109,8 @@ Result<EvalPlan> plan_evaluation(const Model & model, const Tokenizer & tokenize
 
 struct EvalHooks {
     std::function<void(int n_done, int n_total)> progress;  // answers; from any thread, one at a time
-    std::function<void(int64_t n_tokens)> read;             // so many more tokens of a perplexity; likewise
+    // Tokens of prompts, and of perplexities, that are read, of all that are to be read for the answers to come; likewise.
+    std::function<void(int64_t n_done, int64_t n_total)> read;
     const std::atomic<bool> * cancel = nullptr;
     int n_jobs = 1;
     int n_parallel = 1;  // answers of a job that decode together (ask_together.h); 1: one after the other, a session each

@@ -203,6 +203,10 @@ int64_t pith_engine_n_cached(const pith_engine * engine, int64_t id) {
     return engine == nullptr ? 0 : engine->engine.n_cached(id);
 }
 
+int64_t pith_engine_n_read(const pith_engine * engine, int64_t id) {
+    return engine == nullptr ? 0 : engine->engine.n_read(id);
+}
+
 bool pith_engine_questions_seen(const pith_engine * engine, int64_t id) {
     return engine != nullptr && engine->engine.questions_seen(id);
 }

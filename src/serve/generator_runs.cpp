@@ -255,9 +255,9 @@ void Generator::cut_runs() {
 // ---- what is told on the way ----
 
 void Generator::tell_progress(Run & run) const {
-    const auto ledger = engine_.ledger(run.id);
-    if (!ledger.ok() || ledger->n_tokens <= run.n_told) { return; }
-    run.n_told = ledger->n_tokens;
+    const int64_t n_read = engine_.n_read(run.id);
+    if (n_read <= run.n_told) { return; }
+    run.n_told = n_read;
     run.events->push({run.index, Progress{run.n_cached(), run.n_told, run.since_submitted.seconds() - run.started_s}});
 }
 

@@ -298,6 +298,7 @@ static int many_at_once(const pith_model * model, const int32_t * tokens) {
     EXPECT(pith_engine_status(engine, ids[2]) == PITH_INVALID_ARGUMENT && strstr(pith_error(), "vocabulary") != NULL);
     EXPECT(pith_engine_state(engine, ids[3]) == PITH_REQUEST_DONE && pith_engine_status(engine, ids[3]) == PITH_OK);
     EXPECT(pith_engine_cancel(engine, ids[3]) == PITH_NOT_FOUND); /* it has ended */
+    EXPECT(pith_engine_n_read(engine, ids[3]) == kQuestion && pith_engine_n_read(NULL, 1) == 0);
     EXPECT(pith_engine_n_cached(engine, ids[3]) == 0 && pith_engine_n_cached(NULL, 1) == 0); /* there is no folder of states */
     struct pith_engine_ledger all;
     all.size = sizeof all;

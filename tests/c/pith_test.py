@@ -199,6 +199,7 @@ class Python(unittest.TestCase):
                     engine.run()
                     answers.append(engine.answer(number))
                     cached.append(engine.n_cached(number))
+                    self.assertEqual(engine.n_read(number), N_CONTEXT)
                     self.assertEqual(engine.ledger()["n_cache_found"], cached[-1])
         self.assertEqual(answers, answers[:1] * 3)
         self.assertEqual(cached, [0, N_CONTEXT // 32 * 32, 0])

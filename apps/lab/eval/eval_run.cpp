@@ -103,15 +103,13 @@ void tell_of_stretches(const EvalFlags & flags, const EvalPlan & plan) {
     }
 }
 
-// A line while the run goes on: answers, of perplexities tokens and their speed, and the time left.
+// A line while the run goes on: answers, tokens read of prompts or perplexities, of these their speed, and the time left.
 class RunProgress {
 public:
-    RunProgress(const EvalPlan & plan, const RunFolder & folder) : n_total_(plan.n_answers()) {
+    RunProgress(const EvalPlan & plan, const RunFolder & folder)
+        : n_total_(plan.n_answers()), is_perplexity_(std::ranges::any_of(plan.units, &EvalUnit::perplexity)) {
         for (const Answer & one : folder.answers()) { n_before_ += one.turn >= 0 ? 1 : 0; }  // else it was left out
         n_answers_ = n_before_;
-        for (const EvalUnit & unit : plan.units) {
-            if (unit.perplexity) { n_all_tokens_ += std::ssize(unit.compressed) * std::ssize(plan.cases); }
-        }
         show();
     }
 
@@ -119,38 +117,49 @@ public:
         n_answers_ = n_done;
         show();
     }
-    void read(int64_t n_tokens) {
-        n_tokens_ += n_tokens;
+    void read(int64_t n_done, int64_t n_total) {
+        n_read_ = n_done;
+        n_to_read_ = n_total;
         show();
     }
 
     // "4,096 tokens read, 1,204 t/s"; empty: of no perplexity.
     std::string tokens() const {
-        if (n_tokens_ == 0) { return {}; }
-        return with_commas(n_tokens_) + " tokens read, " +
-               with_commas(static_cast<int64_t>(static_cast<double>(n_tokens_) / seconds_since(start_) + 0.5)) + " t/s";
+        if (n_read_ == 0 || !is_perplexity_) { return {}; }
+        return with_commas(n_read_) + " tokens read, " +
+               with_commas(static_cast<int64_t>(static_cast<double>(n_read_) / seconds_since(start_) + 0.5)) + " t/s";
     }
 
 private:
     void show() {
         std::string text = std::to_string(n_answers_) + " / " + std::to_string(n_total_) + " answers";
-        double share = n_total_ > n_before_ ? double(n_answers_ - n_before_) / (n_total_ - n_before_) : 1;
-        if (n_tokens_ > 0) {
-            const double n_left = n_total_ > 0 ? double(n_total_ - n_before_) / n_total_ : 1;  // of those that were asked for
-            share = std::min(1.0, static_cast<double>(n_tokens_) / (static_cast<double>(n_all_tokens_) * n_left));
+        if (is_perplexity_ && n_read_ > 0) {
             text += ", " + tokens();
+        } else if (n_to_read_ > 0) {
+            text += ", " + with_commas(n_read_) + " / " + with_commas(n_to_read_) + " tokens of prompts";
         }
-        if (share > 0) { text += ", " + duration_text(seconds_since(start_) * (1 / share - 1)) + " left"; }
+        if (const double share = done(); share > 0) {
+            text += ", " + duration_text(seconds_since(start_) * (1 / share - 1)) + " left";
+        }
         line_.show_text(text);
+    }
+
+    // Of the work: a prompt's answers come after it is read, so whatever is further behind says how much there is to come.
+    double done() const {
+        const double answers = n_total_ > n_before_ ? double(n_answers_ - n_before_) / (n_total_ - n_before_) : 1;
+        const double read = n_to_read_ > 0 ? static_cast<double>(n_read_) / static_cast<double>(n_to_read_) : 1;
+        if (is_perplexity_ || n_answers_ == n_before_) { return n_read_ > 0 ? read : answers; }
+        return std::min(answers, read);
     }
 
     ProgressLine line_{"eval"};
     const Clock::time_point start_ = Clock::now();
     int n_total_;
+    bool is_perplexity_;
     int n_before_ = 0;
     int n_answers_ = 0;
-    int64_t n_tokens_ = 0;
-    int64_t n_all_tokens_ = 0;
+    int64_t n_read_ = 0;
+    int64_t n_to_read_ = 0;
 };
 
 // Seconds of work in the answers so far, prefills apart from the rest.
@@ -179,7 +188,7 @@ Status run_in_folder(const EvalFlags & flags, const EvalOptions & options, const
     {
         RunProgress progress(plan, folder);
         hooks.progress = [&](int n_done, int) { progress.answered(n_done); };
-        hooks.read = [&](int64_t n_tokens) { progress.read(n_tokens); };
+        hooks.read = [&](int64_t n_done_tokens, int64_t n_all) { progress.read(n_done_tokens, n_all); };
         status = run_evaluation(model, tokenizer, options, plan, folder, hooks);
         tokens = progress.tokens();
     }

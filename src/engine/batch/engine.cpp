@@ -230,6 +230,11 @@ int64_t Engine::n_cached(int64_t id) const {
     return job == nullptr ? 0 : job->n_cached();
 }
 
+int64_t Engine::n_read(int64_t id) const {
+    const EngineJob * job = impl_->asked(id);
+    return job == nullptr ? 0 : job->n_read_so_far();
+}
+
 bool Engine::questions_seen(int64_t id) const {
     const EngineJob * job = impl_->asked(id);
     return job != nullptr && job->questions_seen();

@@ -49,6 +49,8 @@ public:
     int64_t n_cached() const { return n_cached_; }           // tokens of its prompt that came with one
     bool questions_seen() const { return questions_seen_; }  // once the prompt is read: Engine::questions_seen()
     int64_t n_read() const { return n_read_; }               // and that were read, and not taken back
+    // Both, and of a prompt that is read layer by layer what its layers have read so far: Engine::n_read().
+    int64_t n_read_so_far() const { return n_cached_ + n_read_ + (layers_ ? layers_->n_done() : 0); }
     bool has_started() const { return last_step_ >= 0; }
     bool running() const { return state_ == RequestState::kReading || state_ == RequestState::kAnswering; }
     bool ended() const { return state_ >= RequestState::kDone; }

@@ -825,6 +825,31 @@ TEST(BatchEnginePriority, LooksAgainWhenAPromptHasBeenRead) {
     EXPECT_EQ(engine->answer(*first).size(), 200U);
 }
 
+// In chunks, and layer by layer, where nothing is complete before the last layer is.
+TEST(BatchEngineReading, TellsHowMuchOfAPromptIsRead) {
+    for (const PrefillSchedule schedule : {PrefillSchedule::kChunked, PrefillSchedule::kOneShot}) {
+        auto engine = tiny().engine({});
+        ASSERT_TRUE(engine.ok());
+        Request request = request_of(120, "snapkv:window=8", 40);
+        request.options.prefill = schedule;
+        const auto id = engine->submit(request);
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        std::vector<int64_t> told = {engine->n_read(*id)};
+        while (engine->state(*id) <= RequestState::kReading) {
+            ASSERT_TRUE(engine->step().ok());
+            told.push_back(engine->n_read(*id));
+        }
+        EXPECT_TRUE(std::ranges::is_sorted(told));
+        EXPECT_EQ(told.front(), 0);
+        EXPECT_EQ(told.back(), 120);
+        EXPECT_TRUE(std::ranges::any_of(told, [](int64_t n) { return n > 0 && n < 120; })) << static_cast<int>(schedule);
+        ASSERT_TRUE(engine->run().ok());
+        EXPECT_EQ(engine->n_read(*id), 120) << "answers are not read";
+        ASSERT_TRUE(engine->forget(*id).ok());
+        EXPECT_EQ(engine->n_read(*id), 0);
+    }
+}
+
 TEST(BatchEngineHooks, EndAnswersAndMayCancelAndSubmit) {
     auto engine = tiny().engine({});
     ASSERT_TRUE(engine.ok());

@@ -348,6 +348,36 @@ TEST(Evaluate, TheLikeliestChoiceIsTheOneOfLargestLogLikelihood) {
     }
 }
 
+// Each prompt once where cases share it, else once a case; a run that goes on reads what it has no answers to.
+TEST(Evaluate, SaysHowManyTokensOfPromptsAreReadAndAreToBe) {
+    const FakeTask task("one", fake_samples(3, 2));
+    for (const bool share : {true, false}) {
+        for (const int n_parallel : {1, 5}) {
+            EvalOptions options = fake_options(task);
+            options.share = share;
+            const auto plan = plan_evaluation(tiny().model, tiny().tokenizer, options);
+            ASSERT_TRUE(plan.ok()) << plan.status().message();
+            int64_t n_tokens = 0;
+            for (const EvalUnit & unit : plan->units) { n_tokens += std::ssize(unit.compressed); }
+            const auto folder = RunFolder::open("", info_of(*plan));
+            std::vector<int64_t> told;
+            EvalHooks hooks;
+            hooks.n_parallel = n_parallel;
+            hooks.read = [&](int64_t n_done, int64_t n_total) {
+                EXPECT_EQ(n_total, n_tokens * (share ? 1 : std::ssize(plan->cases)));
+                told.push_back(n_done);
+            };
+            ASSERT_TRUE(run_evaluation(tiny().model, tiny().tokenizer, options, *plan, **folder, hooks).ok());
+            ASSERT_FALSE(told.empty());
+            EXPECT_TRUE(std::ranges::is_sorted(told));
+            EXPECT_EQ(told.back(), n_tokens * (share ? 1 : std::ssize(plan->cases))) << share << " " << n_parallel;
+            told.clear();
+            ASSERT_TRUE(run_evaluation(tiny().model, tiny().tokenizer, options, *plan, **folder, hooks).ok());
+            EXPECT_TRUE(told.empty()) << "all is answered";
+        }
+    }
+}
+
 TEST(Evaluate, ARunThatStopsGoesOnWhereItWasAndCountsNothingTwice) {
     const FakeTask task("one", fake_samples(4, 2));
     const EvalOptions options = fake_options(task);
