@@ -35,6 +35,21 @@ protected:
         return Json::parse(outcome.out, nullptr, false);
     }
 
+    // Under `auto`.
+    Outcome compress_plainly(const std::vector<std::string> & more) const {
+        std::vector<std::string> all = {"compress", "-m",       model_, "-f", book_, "-o",
+                                        file_,      "--budget", "64",   "-t", "1",   "--json"};
+        all.insert(all.end(), more.begin(), more.end());
+        return run_pith(all);
+    }
+    Json compressed(const std::vector<std::string> & more) const {
+        const Outcome outcome = compress_plainly(more);
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+        Json json = Json::parse(outcome.out, nullptr, false);
+        EXPECT_EQ(outcome.err.find("read twice") != std::string::npos, json.contains("reread_s")) << outcome.err;
+        return json;
+    }
+
     TempFolder folder_;
     std::string model_;
     std::string book_;
@@ -61,26 +76,48 @@ TEST_F(CacheFiles, APolicyThatDoesNotFitAQuestionAskedLaterIsTold) {
     EXPECT_EQ(count(run({"--question-later"})), 0) << "auto chooses by that";
 }
 
-// Where nobody says what will be asked, the text is read twice and that is told, before and in the ledger.
-TEST_F(CacheFiles, WithoutAQuestionAutoReadsTheTextTwiceUnlessToldNotTo) {
-    const auto compressed = [&](const std::vector<std::string> & more) {
-        std::vector<std::string> all = {"compress", "-m",       model_, "-f", book_, "-o",
-                                        file_,      "--budget", "64",   "-t", "1",   "--json"};
-        all.insert(all.end(), more.begin(), more.end());
-        const Outcome outcome = run_pith(all);
-        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-        const Json json = Json::parse(outcome.out, nullptr, false);
-        EXPECT_EQ(outcome.err.find("read twice") != std::string::npos, json.contains("reread_s")) << outcome.err;
-        return json;
-    };
-    const Json twice = compressed({});
+// Where nobody says what will be asked, or what to keep, nothing is lost: what is evicted stays in the file, the text is read
+// as if nothing were, and so are questions.
+TEST_F(CacheFiles, WithoutAQuestionWhatIsEvictedStaysInTheFile) {
+    const Json plain = compressed({"--chunk", "64"});
+    EXPECT_EQ(plain["policy"], "keydiff+ada:alpha=0");
+    EXPECT_GT(plain["evicted_entries"], 0);
+    EXPECT_EQ(plain["cold_entries"], plain["evicted_entries"]);
+    EXPECT_GT(plain["look_back_s"], 0.0);
+    const Json asked = answers({"ask", file_}, {"-p", "Who is long?"});
+    EXPECT_GT(asked["look_back_s"], 0.0) << "the file remembers it";
+    EXPECT_GT(asked["returned_entries"], 0);
+    const Json bounded = compressed({"--chunk", "64", "--cold-size", "16K"});
+    EXPECT_GT(bounded["cold_lost_entries"], 0);
+    EXPECT_EQ(bounded["cold_entries"].get<int64_t>() + bounded["cold_lost_entries"].get<int64_t>(), plain["evicted_entries"]);
+    for (const std::vector<std::string> & more : std::vector<std::vector<std::string>>{{"--cold", "none"},
+                                                                                       {"--effort", "full"},
+                                                                                       {"--effort", "quick"},
+                                                                                       {"-p", "Who is long?"},
+                                                                                       {"--policy", "keydiff"}}) {
+        EXPECT_FALSE(compressed(more).contains("cold_entries")) << more[0] << " " << more[1];
+        std::vector<std::string> looking = more;
+        looking.emplace_back("--look-back");
+        expect_error(compress_plainly(looking), 1, {"--look-back", "--cold"});
+    }
+    const Json chosen = compressed({"--policy", "keydiff", "--cold", "f16"});
+    EXPECT_EQ(chosen["cold_entries"], chosen["evicted_entries"]);
+    EXPECT_FALSE(chosen.contains("look_back_s") && chosen["look_back_s"].get<double>() > 0);
+}
+
+// Where it is lost, the text is read twice and that is told, before and in the ledger.
+TEST_F(CacheFiles, WhereWhatIsEvictedIsLostTheTextIsReadTwiceUnlessToldNotTo) {
+    EXPECT_FALSE(compressed({"--cold", "f16"}).contains("reread_s"));
+    EXPECT_GT(compressed({"--cold", "f16", "--effort", "full"})["reread_s"], 0.0);
+    EXPECT_GT(compressed({"--effort", "full"})["reread_s"], 0.0);
+    const Json twice = compressed({"--cold", "none"});
     EXPECT_EQ(twice["policy"], "reread:group=mean+global:normalise=off");
     EXPECT_GT(twice["reread_s"], 0.0);
     EXPECT_EQ(Json::parse(run_pith({"cache", "info", file_, "--json"}).out)["policy"], twice["policy"]);
     EXPECT_EQ(answers({"ask", file_}, {"-p", "Who is long?"})["reread_s"].is_null(), true) << "asking reads nothing again";
     EXPECT_EQ(compressed({"--effort", "quick"})["policy"], "keydiff+ada:alpha=0");
     EXPECT_EQ(compressed({"-p", "Who is long?"})["policy"], "vmax:pool=avg45:pool_over=before+entropy");
-    expect_error(run_pith({"compress", "-m", model_, "-f", book_, "-o", file_, "--effort", "much"}), 2, {"--effort", "much"});
+    expect_error(compress_plainly({"--effort", "much"}), 2, {"--effort", "much"});
 }
 
 // As much as the text needs: the budget is a ceiling, and what stayed is told. Nothing foretells it here, so the text is read

@@ -156,6 +156,42 @@ TEST_F(Serve, FindsWhatAKilledServerHasRead) {
     EXPECT_EQ(second["choices"][0]["text"], without["choices"][0]["text"]);
 }
 
+// What is evicted lies in files of its own, which `pith cache` knows from states.
+TEST_F(Serve, KeepsWhatItEvictsInFilesThatTheCacheCommandKnows) {
+    const TempFolder folder;
+    const std::string states = folder.file("states");
+    std::string prompt;
+    for (int i = 0; i < 30; ++i) { prompt += "The house of number " + std::to_string(i) + " is green. "; }
+    const Json body = {{"prompt", prompt + "The sky is"}, {"max_tokens", 6}, {"temperature", 0}};
+    const auto ask_it = [&] {
+        const ServeProcess server(serve_command(
+            {"-m", kModel, "--chunk", "64", "--budget", "64", "--cold", "f16", "--look-back", "--cache-dir", states}));
+        return post(server.port(), "/v1/completions", body).json();
+    };
+    const Json first = ask_it();
+    std::string rows;
+    for (const Json & one : Json::parse(run_pith({"cache", "list", states, "--json"}).out)) {
+        ASSERT_FALSE(one.contains("error")) << one;
+        if (!one.contains("n_tokens")) { rows = one["file"]; }
+    }
+    ASSERT_FALSE(rows.empty()) << run_pith({"cache", "list", states}).out;
+    for (const char * command : {"info", "list"}) {
+        const Outcome told = run_pith({"cache", command, command == std::string("list") ? states : rows});
+        EXPECT_EQ(told.exit_code, 0) << told.err;
+        EXPECT_NE(told.out.find("evicted entries of states in this folder"), std::string::npos) << told.out;
+    }
+    const Outcome whole = run_pith({"cache", "verify", rows});
+    EXPECT_EQ(whole.exit_code, 0) << whole.err;
+    EXPECT_NE(whole.out.find("evicted entries"), std::string::npos) << whole.out;
+    expect_error(run_pith({"ask", rows, "-m", kModel, "-p", "Who?"}), 1, {rows});
+    const Json second = ask_it();
+    EXPECT_GT(second["usage"]["prompt_tokens_details"]["cached_tokens"], 100);
+    EXPECT_EQ(second["choices"][0]["text"], first["choices"][0]["text"]);
+    ASSERT_EQ(run_pith({"cache", "prune", states, "--size", "0"}).exit_code, 0);
+    EXPECT_FALSE(std::filesystem::exists(rows));
+    EXPECT_EQ(ask_it()["choices"][0]["text"], first["choices"][0]["text"]);
+}
+
 // Without a folder, as clients of llama-server expect it.
 TEST_F(Serve, FindsWhatItHasJustRead) {
     std::string prompt;

@@ -118,19 +118,28 @@ void SessionFlags::add_tolerance_to(CLI::App & command) {
     add(command, option("--tolerance"), tolerance);
 }
 
-void ColdFlags::add_to(CLI::App & command) {
-    auto * kept = add(command, option("--cold"), type);
-    add(command, option("--cold-size"), most)->capture_default_str()->needs(kept);
-    add(command, option("--look-back"), look_back)->needs(kept);
+void ColdFlags::add_to(CLI::App & command, const std::string & default_type) {
+    constexpr const OptionRow & what_is_evicted = option("--cold");
+    std::string help(what_is_evicted.help);
+    if (!default_type.empty()) { help += " (default: " + default_type + ")"; }
+    auto * kept = add(command, what_is_evicted, type, help);
+    auto * size = add(command, option("--cold-size"), most)->capture_default_str();
+    auto * looks = add(command, option("--look-back"), look_back);
+    if (default_type.empty()) {
+        size->needs(kept);
+        looks->needs(kept);
+    }
 }
 
 Status ColdFlags::set(SessionOptions & options) const {
-    if (type.empty()) { return {}; }
-    const auto parsed = parse_kv_type(type);
-    if (!parsed.ok()) { return {ErrorCode::kInvalidArgument, "--cold is '" + type + "': give q4_0, q8_0, bf16, f16 or f32"}; }
-    options.cold = *parsed;
     PITH_ASSIGN_OR_RETURN(options.cold_bytes, parse_byte_count("--cold-size", most));
     options.look_back = look_back;
+    if (!keeps()) { return {}; }
+    const auto parsed = parse_kv_type(type);
+    if (!parsed.ok()) {
+        return {ErrorCode::kInvalidArgument, "--cold is '" + type + "': give q4_0, q8_0, bf16, f16, f32 or none"};
+    }
+    options.cold = *parsed;
     return {};
 }
 

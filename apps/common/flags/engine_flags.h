@@ -53,14 +53,15 @@ struct CacheFlags {
 
 // What becomes of entries that are evicted.
 struct ColdFlags {
-    std::string type;  // empty: they are gone
+    std::string type;  // empty: not said; none: they are gone
     std::string most = "8G";
     bool look_back = false;
 
-    // --cold, --cold-size, --look-back
-    void add_to(CLI::App & command);
+    // --cold, --cold-size, --look-back. default_type: what the command does where --cold is not given; empty: "none"
+    void add_to(CLI::App & command, const std::string & default_type = {});
     // Errors: kInvalidArgument: a usage error.
     Status set(SessionOptions & options) const;
+    bool keeps() const { return !type.empty() && type != "none"; }
 };
 
 // One line on stderr, once in a process, where keys are rounded to four bits as they are.

@@ -9,6 +9,7 @@
 namespace pith::app {
 
 inline constexpr std::string_view kCacheTypes = "f32 f16 bf16 q8_0 q4_0";
+inline constexpr std::string_view kColdTypes = "none f32 f16 bf16 q8_0 q4_0";
 
 inline constexpr auto kSessionRows = std::to_array<OptionRow>({
     {.names = "--policy",
@@ -78,7 +79,7 @@ inline constexpr auto kSessionRows = std::to_array<OptionRow>({
      .help = "Keep what is evicted on disk, rounded to this type (q4_0 is a quarter of f16): a question that looks for it is "
              "told of, and what it looks for comes back within the budget",
      .kind = ValueKind::kOneOf,
-     .choices = kCacheTypes,
+     .choices = kColdTypes,
      .item = item::kCold},
     {.names = "--cold-size",
      .help = "Bytes on disk at most for what is evicted (8G); what would be more is gone",

@@ -233,7 +233,7 @@ Status EvalFlags::check() const {
                 "--prefill-cache keeps prompts that are read one by one and asked about: leave it "
                 "out with --parallel above 1, and of perplexity"};
     }
-    if (!cold.type.empty() && (!prefill_cache.empty() || family == kPerplexity)) {
+    if (cold.keeps() && (!prefill_cache.empty() || family == kPerplexity)) {
         return {ErrorCode::kInvalidArgument,
                 "--cold keeps what a policy evicts until a question looks for it: leave it out with --prefill-cache, and of "
                 "perplexity, where nothing is asked"};

@@ -43,13 +43,22 @@ struct CompressFlags {
     bool raw = false;
     bool json = false;
     bool quiet = false;
-    std::string effort = "full";
+    std::string effort;  // empty: not said
 };
+
+// Of a plain `pith compress`, where nobody said what will be asked, or what to keep: nothing that is evicted is lost.
+bool keeps_what_is_evicted(const CompressFlags & flags, const SessionOptions & options, const ModelInfo & model,
+                           int64_t n_tokens) {
+    const bool is_plain = flags.questions.empty() && flags.effort.empty() && flags.session.cold.type.empty() &&
+                          !flags.session.tolerance && options.policy.is_auto();
+    const bool moves = model.n_ctx_train > 0 && n_tokens > model.n_ctx_train;  // keys, and then nothing comes back
+    return is_plain && options.budget.kind != BudgetKind::kNone && !moves;
+}
 
 // Nothing foretells what a second reading would say, so the tolerance is of that itself.
 bool rereads_for_tolerance(const CompressFlags & flags, const Model & model) {
     const bool is_auto = flags.session.policy.empty() || PolicyChoice(flags.session.policy).is_auto();
-    return flags.session.tolerance && is_auto && flags.effort == "full" && known_gates(model) == KnownGates::kNone;
+    return flags.session.tolerance && is_auto && flags.effort != "quick" && known_gates(model) == KnownGates::kNone;
 }
 
 struct Texts {
@@ -142,19 +151,29 @@ int compress_command(CompressFlags flags) {
     if (!context.ok()) { return fail(context.status()); }
     const auto questions = encode_questions(tokenizer, flags, saved);
     if (!questions.ok()) { return fail(questions.status()); }
-    // Where it is known what will be asked, that judges; else what a repetition of the text looks up does.
-    options.auto_may_reread = flags.effort == "full" && flags.questions.empty();
+    if (keeps_what_is_evicted(flags, options, loaded->model.info(), std::ssize(context->tokens))) {
+        options.cold = KvType::kQ4_0;
+        options.look_back = true;
+    }
+    // Where it is known what will be asked, that judges; where nothing is lost, any choice is mended later; else what a
+    // repetition of the text looks up judges.
+    options.auto_may_reread = flags.questions.empty() && (flags.effort == "full" || (flags.effort.empty() && !options.cold));
     const Status words = set_reread_words(tokenizer, saved.uses_template, options);
     if (!words.ok()) { return fail(words); }
     if (flags.pin_system && context->n_system > 0) { options.pinned.push_back({0, context->n_system}); }
     auto session = loaded->model.session(options);
+    if (!session.ok() && session.status().code() == ErrorCode::kUnsupported && options.cold &&
+        flags.session.cold.type.empty()) {
+        options.cold = KvType::kF16;  // heads of a size that q4_0's blocks do not divide
+        session = loaded->model.session(options);
+    }
     if (!session.ok()) { return fail(session.status()); }
     if (rereads_for_tolerance(flags, loaded->model)) {
         tell_read_twice();
     } else {
         tell_of_second_reading(loaded->model, options);
     }
-    if (flags.questions.empty()) {
+    if (flags.questions.empty() && !options.cold) {
         warn_of_unseen_question(std::span(&options.policy, 1), loaded->model, options.heads_file,
                                 "name the questions that will be asked with -p");
     }
@@ -183,9 +202,9 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     add(*command, option("--pin-system"), flags->pin_system);
     command
         ->add_option("--effort", flags->effort,
-                     "full: where no question (-p) is known, read the text twice and keep what its repetition looks up (2 to 3 "
-                     "times the time); quick: read it once")
-        ->capture_default_str()
+                     "Where no question (-p) is known and nothing of what is evicted is kept (--cold none, or --effort without "
+                     "--cold): full reads the text twice and keeps what its repetition looks up (2 to 3 times the time); quick "
+                     "reads it once (default: full)")
         ->check(CLI::IsMember({"full", "quick"}));
     add(*command, option("--raw"), flags->raw, "Leave out the model's chat template (-no-cnv)");
     flags->chat_template.add_to(*command);
@@ -193,7 +212,8 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     add(*command, option("--quiet"), flags->quiet);
     flags->session.add_to(*command, "auto", "auto");
     flags->session.add_tolerance_to(*command);
-    flags->session.cold.add_to(*command);
+    flags->session.cold.add_to(
+        *command, "q4_0 and --look-back in the file, where neither --policy, -p, --tolerance nor --effort is given");
     command->callback([flags, &exit_code] { exit_code = compress_command(*flags); });
 }
 
