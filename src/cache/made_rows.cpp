@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/hadamard.h"
+#include "core/half.h"
 #include "ggml.h"
 
 namespace pith {
@@ -50,10 +51,14 @@ void turn_over(const CacheLayout & layout, const RowsOf & of, std::span<float> m
     rotate_hadamard(made, hadamard_block(row_length(layout, of)));
 }
 
+void round_rows(ggml_type type, std::span<const float> rows, int64_t d, uint8_t * out) {
+    if (type == GGML_TYPE_F16) { return round_to_half(rows, reinterpret_cast<uint16_t *>(out)); }
+    ggml_quantize_chunk(type, rows.data(), out, 0, static_cast<int64_t>(rows.size()) / d, d, nullptr);
+}
+
 void rows_to_lane(const CacheLayout & layout, const RowsOf & of, std::span<float> made, uint8_t * rows) {
     turn_over(layout, of, made);
-    const int64_t d = row_length(layout, of);
-    ggml_quantize_chunk(row_type(layout, of), made.data(), rows, 0, static_cast<int64_t>(made.size()) / d, d, nullptr);
+    round_rows(row_type(layout, of), made, row_length(layout, of), rows);
 }
 
 void convert_rows(const CacheLayout & from, const CacheLayout & to, const RowsOf & of, int64_t n, const uint8_t * rows,

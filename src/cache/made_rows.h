@@ -36,6 +36,8 @@ void rows_as_they_lie(const CacheLayout & layout, const RowsOf & of, const uint8
 void rows_as_made(const CacheLayout & layout, const RowsOf & of, const uint8_t * rows, std::span<float> made);
 // And back, without the rounding, and with it. made: overwritten.
 void turn_over(const CacheLayout & layout, const RowsOf & of, std::span<float> made);
+// The rounding alone: as many rows as there are, of d each.
+void round_rows(ggml_type type, std::span<const float> rows, int64_t d, uint8_t * out);
 void rows_to_lane(const CacheLayout & layout, const RowsOf & of, std::span<float> made, uint8_t * rows);
 // n rows of one layout as another has them. scratch: [n · d] or more.
 void convert_rows(const CacheLayout & from, const CacheLayout & to, const RowsOf & of, int64_t n, const uint8_t * rows,

@@ -81,8 +81,7 @@ Status ColdScorer::fill(const AskedQueries & queries, int kv_head, Scratch & scr
     uint8_t * keys =
         static_cast<uint8_t *>(lane_of_both.k(0)->data) + static_cast<size_t>(lane_of_both.cell(0, 0, 0, 0)) * of_row;
     const auto put = [&](size_t rank, std::span<const float> row) {
-        ggml_quantize_chunk(lane_of_both.layout().type_k, row.data(), keys + rank * of_row, 0, 1, static_cast<int64_t>(d),
-                            nullptr);
+        round_rows(lane_of_both.layout().type_k, row, static_cast<int64_t>(d), keys + rank * of_row);
     };
 
     constexpr int kTile = 256;
