@@ -120,6 +120,10 @@ public:
     void read(int64_t n_done, int64_t n_total) {
         n_read_ = n_done;
         n_to_read_ = n_total;
+        if (n_read_ == n_to_read_) {  // from here on answers tell the speed
+            all_read_ = Clock::now();
+            n_before_ = n_answers_;
+        }
         show();
     }
 
@@ -138,25 +142,28 @@ private:
         } else if (n_to_read_ > 0) {
             text += ", " + with_commas(n_read_) + " / " + with_commas(n_to_read_) + " tokens of prompts";
         }
-        if (const double share = done(); share > 0) {
-            text += ", " + duration_text(seconds_since(start_) * (1 / share - 1)) + " left";
-        }
+        if (const double left_s = this->left_s(); left_s >= 0) { text += ", " + duration_text(left_s) + " left"; }
         line_.show_text(text);
     }
 
-    // Of the work: a prompt's answers come after it is read, so whatever is further behind says how much there is to come.
-    double done() const {
-        const double answers = n_total_ > n_before_ ? double(n_answers_ - n_before_) / (n_total_ - n_before_) : 1;
-        const double read = n_to_read_ > 0 ? static_cast<double>(n_read_) / static_cast<double>(n_to_read_) : 1;
-        if (is_perplexity_ || n_answers_ == n_before_) { return n_read_ > 0 ? read : answers; }
-        return std::min(answers, read);
+    // While there is something to read that is nearly all of the work: answers come behind it in bursts. Negative: not known
+    // yet.
+    double left_s() const {
+        const auto rest = [](double seconds, auto n_done, auto n_all) {
+            return n_done > 0 ? seconds * static_cast<double>(n_all - n_done) / static_cast<double>(n_done) : -1;
+        };
+        if (n_to_read_ > 0 && (n_read_ < n_to_read_ || is_perplexity_)) {
+            return rest(seconds_since(start_), n_read_, n_to_read_);
+        }
+        return rest(seconds_since(all_read_), n_answers_ - n_before_, n_total_ - n_before_);
     }
 
     ProgressLine line_{"eval"};
     const Clock::time_point start_ = Clock::now();
+    Clock::time_point all_read_ = start_;
     int n_total_;
     bool is_perplexity_;
-    int n_before_ = 0;
+    int n_before_ = 0;  // answers that were there when all was read
     int n_answers_ = 0;
     int64_t n_read_ = 0;
     int64_t n_to_read_ = 0;
