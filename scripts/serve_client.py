@@ -20,6 +20,15 @@ def give_up(message):
     sys.exit(f"{pathlib.Path(sys.argv[0]).name}: {message}")
 
 
+def said_by(program, *words):
+    """Its standard output; ends this script with its last line on standard error where it fails."""
+    done = subprocess.run([program, *map(str, words)], capture_output=True, text=True)
+    if done.returncode:
+        print(f"{pathlib.Path(sys.argv[0]).name}: pith {words[0]}: {done.stderr.strip().splitlines()[-1]}", file=sys.stderr)
+        sys.exit(1)
+    return done.stdout
+
+
 class Server:
     """`pith serve` on a free port of this machine; or, with a port, any program that is told to listen there and has /health."""
 

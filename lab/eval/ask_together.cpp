@@ -73,17 +73,22 @@ private:
         Then then;
         double * seconds;  // that it took part in
         bool keep = false;
-        bool reads = false;  // a prompt, from its beginning
-        int64_t n_told = 0;  // tokens of it that were told of
+        int64_t n_to_read = 0;  // of a prompt that is read from its beginning
+        int64_t n_told = 0;     // of these, that were told of
+
+        bool reads() const { return n_to_read > 0; }
     };
 
     // ---- requests ----
 
     // seconds must live until `then` is called. submitted: the request's number.
     Status submit(Request request, double & seconds, Then then, int64_t * submitted = nullptr) {
-        OpenRequest open{std::move(then), &seconds, request.keep, request.after == 0};
+        OpenRequest open{std::move(then), &seconds, request.keep, request.after == 0 ? std::ssize(request.tokens) : 0};
         const auto id = engine_.submit(std::move(request));
-        if (!id.ok()) { return open.then(0, id.status()); }
+        if (!id.ok()) {
+            tell_of_reading(open, open.n_to_read);
+            return open.then(0, id.status());
+        }
         open_.emplace(*id, std::move(open));
         if (submitted != nullptr) { *submitted = *id; }
         return {};
@@ -94,10 +99,11 @@ private:
         PITH_RETURN_IF_ERROR(engine_.step().status());
         const EngineLedger after = engine_.ledger();
         share_time(after.step_s - before.step_s, after.units_s - before.units_s);
-        tell_of_reading();
         std::vector<int64_t> ended;
-        for (const auto & [id, request] : open_) {
-            if (engine_.state(id) >= RequestState::kDone) { ended.push_back(id); }
+        for (auto & [id, request] : open_) {
+            const bool has_ended = engine_.state(id) >= RequestState::kDone;
+            if (has_ended) { ended.push_back(id); }
+            if (request.reads()) { tell_of_reading(request, has_ended ? request.n_to_read : engine_.n_read(id)); }
         }
         for (const int64_t id : ended) {
             const OpenRequest request = std::move(open_.extract(id).mapped());
@@ -114,7 +120,7 @@ private:
         std::vector<double *> others;
         for (const auto & [id, request] : open_) {
             if (engine_.state(id) == RequestState::kWaiting) { continue; }
-            (request.reads && options_.one_shot() ? reading : others).push_back(request.seconds);
+            (request.reads() && options_.one_shot() ? reading : others).push_back(request.seconds);
         }
         if (reading.empty() || others.empty()) {
             others.insert(others.end(), reading.begin(), reading.end());
@@ -125,14 +131,10 @@ private:
         for (double * seconds : others) { *seconds += (step_s - units_s) / static_cast<double>(others.size()); }
     }
 
-    void tell_of_reading() {
-        int64_t n_more = 0;
-        for (auto & [id, request] : open_) {
-            if (!request.reads) { continue; }
-            const int64_t n_read = std::max(request.n_told, engine_.n_read(id));  // less where it begins anew
-            n_more += n_read - std::exchange(request.n_told, n_read);
-        }
-        if (n_more > 0) { read_(n_more); }
+    // What was refused has no more to read, either.
+    void tell_of_reading(OpenRequest & request, int64_t n_read) {
+        if (n_read <= request.n_told) { return; }  // less where it begins anew
+        read_(n_read - std::exchange(request.n_told, n_read));
     }
 
     // ---- from the prompt to its cases ----

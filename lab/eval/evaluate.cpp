@@ -434,11 +434,12 @@ Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const Ev
                       RunFolder & folder, const EvalHooks & hooks) {
     PITH_RETURN_IF_ERROR(folder.append(plan.left_out));
     EvaluationRun run(plan, folder, hooks);
-    const auto wanted_of = [&](const EvalUnit & unit) {
+    std::vector<WantedUnit> wanted;
+    for (const EvalUnit & unit : plan.units) {
         WantedUnit one{&unit, {}};
         for (const PolicyCase & policy : plan.cases) { one.cases.push_back(run.wanted(unit, policy)); }
-        return one;
-    };
+        if (std::ranges::find(one.cases, true) != one.cases.end()) { wanted.push_back(std::move(one)); }
+    }
     if (hooks.read) {
         std::vector<bool> shared;
         if (options.share && options.one_shot()) {
@@ -446,16 +447,11 @@ Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const Ev
                                   share_prefill(model, options.session_of(plan.cases.front()), plan.cases));
             shared = std::move(prefill.serves);
         }
-        for (const EvalUnit & unit : plan.units) {
-            run.will_read(std::ssize(unit.compressed) * n_prefills(wanted_of(unit), shared));
-        }
+        for (const WantedUnit & one : wanted) { run.will_read(std::ssize(one.unit->compressed) * n_prefills(one, shared)); }
     }
     const auto next = [&]() -> std::optional<WantedUnit> {
-        for (size_t i = run.next(); i < plan.units.size() && !run.stopped(); i = run.next()) {
-            WantedUnit one = wanted_of(plan.units[i]);
-            if (std::ranges::find(one.cases, true) != one.cases.end()) { return one; }
-        }
-        return std::nullopt;
+        const size_t i = run.next();
+        return i < wanted.size() && !run.stopped() ? std::optional(wanted[i]) : std::nullopt;
     };
     const EmitAnswers emit = [&](const std::vector<Answer> & answers) { return run.emit(answers); };
     const bool together = hooks.n_parallel > 1 && can_ask_together(options, plan.cases);
@@ -465,9 +461,9 @@ Status run_evaluation(const Model & model, const Tokenizer & tokenizer, const Ev
             return ask_together(model, tokenizer, options, plan.cases, hooks.n_parallel, next, hooks.cancel, emit, read);
         }
         while (const std::optional<WantedUnit> one = next()) {
-            const auto wanted = [&](size_t c) { return one->cases[c]; };
+            const auto is_wanted = [&](size_t c) { return one->cases[c]; };
             PITH_RETURN_IF_ERROR(
-                ask_unit(model, tokenizer, options, *one->unit, plan.cases, wanted, run.hooks_of_session(), emit));
+                ask_unit(model, tokenizer, options, *one->unit, plan.cases, is_wanted, run.hooks_of_session(), emit));
         }
         return {};
     };

@@ -47,16 +47,25 @@ std::string name_of_prefill(const Model & model, const SessionOptions & options,
 
 Status prefill_or_open(const Model & model, Session & session, const SessionOptions & options, std::span<const int32_t> prompt,
                        const RunHooks & hooks, const std::string & folder) {
-    if (folder.empty()) { return session.prefill(prompt, hooks); }
+    const auto read = [&] {
+        Status status = session.prefill(prompt, hooks);
+        // What a budget cannot hold is not read further: nothing of it is left to read.
+        if (status.code() == ErrorCode::kBudget && hooks.progress) { hooks.progress(std::ssize(prompt), std::ssize(prompt)); }
+        return status;
+    };
+    if (folder.empty()) { return read(); }
     const std::string path = folder + "/" + name_of_prefill(model, options, prompt, hooks.n_question);
     std::error_code error;
     if (std::filesystem::exists(path, error)) {
         const Status opened = session.load(path);
-        if (opened.ok() && std::ranges::equal(session.tokens(), prompt)) { return {}; }
+        if (opened.ok() && std::ranges::equal(session.tokens(), prompt)) {
+            if (hooks.progress) { hooks.progress(std::ssize(prompt), std::ssize(prompt)); }
+            return {};
+        }
         if (opened.ok()) { return {ErrorCode::kBadFile, "'" + path + "' holds another prompt: remove it"}; }
         log_line(LogLevel::kWarning, "a prompt is read anew: " + opened.message());
     }
-    PITH_RETURN_IF_ERROR(session.prefill(prompt, hooks));
+    PITH_RETURN_IF_ERROR(read());
     if (const Status saved = session.save(path); !saved.ok()) {
         log_line(LogLevel::kWarning, "a prompt that was read is not kept: " + saved.message());
     }

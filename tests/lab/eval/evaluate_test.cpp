@@ -348,34 +348,47 @@ TEST(Evaluate, TheLikeliestChoiceIsTheOneOfLargestLogLikelihood) {
     }
 }
 
-// Each prompt once where cases share it, else once a case; a run that goes on reads what it has no answers to.
+// Each prompt once where cases share it, else once a case, whether it is read, refused, or was kept; a run that goes on reads
+// what it has no answers to.
 TEST(Evaluate, SaysHowManyTokensOfPromptsAreReadAndAreToBe) {
     const FakeTask task("one", fake_samples(3, 2));
+    const auto expect_all_told = [&](const EvalOptions & options, int n_parallel) {
+        const auto plan = plan_evaluation(tiny().model, tiny().tokenizer, options);
+        ASSERT_TRUE(plan.ok()) << plan.status().message();
+        int64_t n_tokens = 0;
+        for (const EvalUnit & unit : plan->units) { n_tokens += std::ssize(unit.compressed); }
+        const int64_t n_all = n_tokens * (options.share ? 1 : std::ssize(plan->cases));
+        const auto folder = RunFolder::open("", info_of(*plan));
+        std::vector<int64_t> told;
+        EvalHooks hooks;
+        hooks.n_parallel = n_parallel;
+        hooks.read = [&](int64_t n_done, int64_t n_total) {
+            EXPECT_EQ(n_total, n_all);
+            told.push_back(n_done);
+        };
+        ASSERT_TRUE(run_evaluation(tiny().model, tiny().tokenizer, options, *plan, **folder, hooks).ok());
+        ASSERT_FALSE(told.empty());
+        EXPECT_TRUE(std::ranges::is_sorted(told));
+        EXPECT_EQ(told.back(), n_all) << options.share << " " << n_parallel;
+        told.clear();
+        ASSERT_TRUE(run_evaluation(tiny().model, tiny().tokenizer, options, *plan, **folder, hooks).ok());
+        EXPECT_TRUE(told.empty()) << "all is answered";
+    };
     for (const bool share : {true, false}) {
         for (const int n_parallel : {1, 5}) {
             EvalOptions options = fake_options(task);
             options.share = share;
-            const auto plan = plan_evaluation(tiny().model, tiny().tokenizer, options);
-            ASSERT_TRUE(plan.ok()) << plan.status().message();
-            int64_t n_tokens = 0;
-            for (const EvalUnit & unit : plan->units) { n_tokens += std::ssize(unit.compressed); }
-            const auto folder = RunFolder::open("", info_of(*plan));
-            std::vector<int64_t> told;
-            EvalHooks hooks;
-            hooks.n_parallel = n_parallel;
-            hooks.read = [&](int64_t n_done, int64_t n_total) {
-                EXPECT_EQ(n_total, n_tokens * (share ? 1 : std::ssize(plan->cases)));
-                told.push_back(n_done);
-            };
-            ASSERT_TRUE(run_evaluation(tiny().model, tiny().tokenizer, options, *plan, **folder, hooks).ok());
-            ASSERT_FALSE(told.empty());
-            EXPECT_TRUE(std::ranges::is_sorted(told));
-            EXPECT_EQ(told.back(), n_tokens * (share ? 1 : std::ssize(plan->cases))) << share << " " << n_parallel;
-            told.clear();
-            ASSERT_TRUE(run_evaluation(tiny().model, tiny().tokenizer, options, *plan, **folder, hooks).ok());
-            EXPECT_TRUE(told.empty()) << "all is answered";
+            expect_all_told(options, n_parallel);
+            options.policies = {"snapkv:window=30", "streaming"};
+            options.budgets = {Budget(20)};  // which the first cannot be held in
+            expect_all_told(options, n_parallel);
         }
     }
+    EvalOptions options = fake_options(task);
+    options.prefill_cache = testing::scratch_file("prefills").string();
+    std::filesystem::create_directory(options.prefill_cache);
+    expect_all_told(options, 1);
+    expect_all_told(options, 1);
 }
 
 TEST(Evaluate, ARunThatStopsGoesOnWhereItWasAndCountsNothingTwice) {
