@@ -105,7 +105,7 @@ class _SessionOptions(_Options):
 
 class _RunOptions(_Options):
     _fields_ = [("size", c_size_t), ("n_question", c_int32), ("is_answer", c_bool), ("progress", _RUN_PROGRESS),
-                ("user", c_void_p)]
+                ("user", c_void_p), ("repair", c_bool)]
 
 
 class _Ledger(_Options):
@@ -663,10 +663,11 @@ class Session(_Interruptible):
         """Ends the prefill or the eviction that another thread is in: it raises pith.Error, code "cancelled"."""
         _lib.pith_cancel_set(self._flag._handle)
 
-    def prefill(self, tokens, n_question=0, is_answer=False, progress=None):
-        """progress(n_done, n_total) -> bool may cancel."""
+    def prefill(self, tokens, n_question=0, is_answer=False, progress=None, repair=False):
+        """progress(n_done, n_total) -> bool may cancel. repair: of a session with look_back, as repair() before it, in less
+        time."""
         run = _run_options(progress)
-        run.n_question, run.is_answer = n_question, is_answer
+        run.n_question, run.is_answer, run.repair = n_question, is_answer, repair
         self._run(lambda: _check(_lib.pith_prefill(self._handle, _as_tokens(tokens), len(tokens), byref(run))))
 
     def prefill_for_questions(self, tokens, questions, progress=None):

@@ -97,7 +97,8 @@ struct Request {
     // the budget (Session::repair()). Of a prompt of its own this is done at the last end of a chunk that leaves them room, so
     // that the answer depends on nothing but the tokens; not where it is read in one shot, or a question was in sight. Behind
     // another request's entries it is done before the tokens are read. false: it is only told (Ledger::kv_missed). Cost: a pass
-    // over these tokens, and over the evicted keys on disk; everybody else's next token waits for it.
+    // over these tokens, and over the evicted keys on disk; everybody else's next token waits for it. Where prompts look back
+    // (SessionOptions::look_back) it is done behind these tokens, while they are read (RunHooks::repair), and costs little.
     bool repair = true;
     int max_tokens = 256;       // of the answer; 0 with `keep`: the prompt is read, no more
     std::vector<int32_t> stop;  // tokens that end the answer, and are no part of it

@@ -187,6 +187,8 @@ struct pith_run_options {
     bool is_answer;     /* false; the tokens stand for what decode would add: no gate is asked about them */
     bool (*progress)(int64_t n_done, int64_t n_total, void * user); /* false cancels; NULL: none */
     void * user;
+    bool repair; /* false; of a session with `look_back`: what these tokens look for among what was evicted comes back, as by
+                  * pith_repair() before, but chosen behind them, so that they are read once */
 };
 PITH_API void pith_run_options_init(struct pith_run_options * options, size_t size); /* size: sizeof *options */
 
@@ -247,7 +249,8 @@ PITH_API pith_code pith_evict_for_questions(pith_session * session, const int32_
                                             const char * policy, const char * budget);
 /* For a question that is asked next, where what is evicted is kept (options.cold): its share of attention to that comes to the
  * ledger (kv_missed). brings_back: what it looks for comes back, in place of as many entries that it does not look for. Its
- * tokens run as queries and are taken back; prefill it next. After an error the session is as before. */
+ * tokens run as queries and are taken back; prefill it next. With `look_back` pith_run_options.repair does the same in less
+ * time. After an error the session is as before. */
 PITH_API pith_code pith_repair(pith_session * session, const int32_t * question, size_t n_question, bool brings_back);
 /* Original positions of a lane's entries, ascending; valid until the session's next call. */
 PITH_API pith_code pith_lane_positions(const pith_session * session, int32_t layer, int32_t kv_head, const int32_t ** positions,

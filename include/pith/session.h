@@ -108,6 +108,10 @@ struct RunHooks {
     // question behind would be, and they are taken back. Costs n_question tokens a chunk, so a question longer than a chunk
     // guides none; gates that must decide what is cached guide none either. 0: what will be asked is not known.
     int n_question = 0;
+    // Of a session that looks back (SessionOptions::look_back): what these tokens look for among what was evicted comes back
+    // within the budget, for what is answered. As repair() in front of them would do it, but chosen behind them, so that they
+    // are read once, not twice. Nothing of a first prompt.   Errors: kInvalidArgument where the session does not look back.
+    bool repair = false;
     // The tokens stand for what decode would add (a continuation whose likelihood is asked for): no gate is asked about them.
     bool is_answer = false;
 };
@@ -196,12 +200,14 @@ public:
     // For a question that is asked next: what of the context it looks for among what was evicted (SessionOptions::cold). Its
     // tokens run as queries and are taken back; Ledger::kv_missed tells their share. brings_back: each lane then gets those
     // evicted entries that they pay most to, and what follows them in the text, in place of entries that they pay least to:
-    // as many as it had, at their own positions. logits() stay as they are; prefill() the question next. A snapshot() taken
-    // before is the context as it was.
+    // as many as it had, at their own positions. logits() stay as they are; prefill() the question next, or, where the session
+    // looks back, call prefill() alone with RunHooks::repair. A snapshot() taken before is the context as it was.
     // Errors: kInvalidArgument (no question, an empty session, or one that keeps nothing), kIo (the file), kOutOfMemory,
     // kCancelled; the session is then as before.
     // Cost: a pass over the question, and over the evicted keys.   cancel: as RunHooks::cancel.
     Status repair(std::span<const int32_t> question, bool brings_back = true, const std::atomic<bool> * cancel = nullptr);
+
+    bool looks_back() const;  // SessionOptions::look_back, or what the file said
 
     // A state to come back to, policy and budget included. Cheap while nothing is evicted in between; else the entries evicted
     // since are saved first.

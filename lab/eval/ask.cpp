@@ -40,10 +40,12 @@ public:
             if (i > 0) { PITH_RETURN_IF_ERROR(session_.restore(base)); }
             std::vector<int32_t> feed = gold;
             feed.insert(feed.end(), question.feed.begin(), question.feed.end());
-            if (!feed.empty() && session_.ledger().cold_entries > 0) {
+            RunHooks hooks = hooks_;
+            hooks.repair = session_.looks_back();
+            if (!feed.empty() && session_.ledger().cold_entries > 0 && !hooks.repair) {
                 PITH_RETURN_IF_ERROR(session_.repair(feed, /*brings_back=*/true, hooks_.cancel));
             }
-            if (!feed.empty()) { PITH_RETURN_IF_ERROR(session_.prefill(feed, hooks_)); }
+            if (!feed.empty()) { PITH_RETURN_IF_ERROR(session_.prefill(feed, hooks)); }
             if (unit_.dialogue) {  // what was generated leaves the cache; the true answer comes in its place
                 PITH_ASSIGN_OR_RETURN(base, session_.snapshot());
                 gold = question.follow_up;

@@ -17,6 +17,7 @@ public:
         hooks_.cancel = call_.get();
         hooks_.n_question = given_.n_question;
         hooks_.is_answer = given_.is_answer;
+        hooks_.repair = given_.repair;
         if (given_.progress != nullptr) {
             hooks_.progress = [this](int64_t n_done, int64_t n_total) {
                 if (!given_.progress(n_done, n_total, given_.user)) { call_.end(); }

@@ -232,7 +232,8 @@ Status ColdStore::read_rows(int lane, const RowsOf & of, std::span<const Entry> 
 }
 
 Result<RestingLanes> ColdStore::read_lanes(const RaggedCache & cache, std::vector<int> layers,
-                                           std::span<const std::vector<Entry>> of_lanes, Spill where) const {
+                                           std::span<const std::vector<Entry>> of_lanes, Spill where,
+                                           const RunTasks & run) const {
     const CacheLayout & layout = cache.layout();
     RestingLanes lanes;
     lanes.layers = std::move(layers);
@@ -241,23 +242,30 @@ Result<RestingLanes> ColdStore::read_lanes(const RaggedCache & cache, std::vecto
         std::vector<int32_t> & positions = lanes.positions.emplace_back();
         for (const Entry & entry : entries) { positions.push_back(entry.position); }
     }
+    struct Part {
+        RowsOf of;
+        std::span<const Entry> entries;
+        size_t at = 0;  // among the rows
+        Status read;
+    };
+    std::vector<Part> parts;
     size_t bytes = 0;
     auto entries = of_lanes.begin();
     for (const int layer : lanes.layers) {
-        for (int h = 0; h < cache.n_kv_heads(layer); ++h) { bytes += (entries++)->size() * layout.rows(layer).bytes(); }
-    }
-    PITH_ASSIGN_OR_RETURN(lanes.own, SpillMemory::make(bytes, where));
-    uint8_t * to = lanes.own.data();
-    entries = of_lanes.begin();
-    for (const int layer : lanes.layers) {
         for (int h = 0; h < cache.n_kv_heads(layer); ++h, ++entries) {
             for (const bool keys : {true, false}) {
-                const RowsOf of{layer, h, keys};
-                PITH_RETURN_IF_ERROR(read_rows(cache.lane(0, layer, h), of, *entries, layout, to));
-                to += entries->size() * row_bytes(layout, of);
+                parts.push_back({{layer, h, keys}, *entries, bytes, {}});
+                bytes += entries->size() * row_bytes(layout, parts.back().of);
             }
         }
     }
+    PITH_ASSIGN_OR_RETURN(lanes.own, SpillMemory::make(bytes, where));
+    PITH_RETURN_IF_ERROR(run(static_cast<int>(parts.size()), [&](int i) {
+        Part & part = parts[static_cast<size_t>(i)];
+        const int lane = cache.lane(0, part.of.layer, part.of.kv_head);
+        part.read = read_rows(lane, part.of, part.entries, layout, lanes.own.data() + part.at);
+    }));
+    for (const Part & part : parts) { PITH_RETURN_IF_ERROR(part.read); }
     return lanes;
 }
 

@@ -19,6 +19,7 @@
 #include "cache/made_rows.h"
 #include "cache/ragged_cache.h"
 #include "core/copy_on_write.h"
+#include "core/tasks.h"
 #include "pith/status.h"
 
 namespace pith {
@@ -73,9 +74,10 @@ public:
     // The rows of these entries, in their order, as a cache of layout `as` holds them.
     Status read_rows(int lane, const RowsOf & of, std::span<const Entry> entries, const CacheLayout & as, uint8_t * to) const;
     // Of layers' lanes, one behind the other, these entries each, as the cache holds rows: they may be put back into it.
-    // Errors: also kOutOfMemory.
+    // run: lanes side by side. Errors: also kOutOfMemory, and run()'s.
     Result<RestingLanes> read_lanes(const RaggedCache & cache, std::vector<int> layers,
-                                    std::span<const std::vector<Entry>> of_lanes, Spill where) const;
+                                    std::span<const std::vector<Entry>> of_lanes, Spill where,
+                                    const RunTasks & run = run_in_turn) const;
     // A segment's bytes, piece by piece.
     Status copy_segment(const Segment & segment, int layer, const std::function<Status(std::span<const uint8_t>)> & to) const;
     uint64_t segment_bytes(const Segment & segment, int layer) const;

@@ -62,9 +62,10 @@ template <class Call>
 auto timed(LiveSession & session, double Ledger::*spent, int64_t Ledger::*counted, int64_t n, const Call & call) {
     const Stopwatch watch;
     const double evidence_before = session.forward->evidence_s();
-    auto outcome = guarded(call);
     Ledger & ledger = session.ledger;
-    ledger.*spent += watch.seconds();
+    const double repair_before = ledger.repair_s;
+    auto outcome = guarded(call);
+    ledger.*spent += watch.seconds() - (ledger.repair_s - repair_before);
     ledger.evidence_s += session.forward->evidence_s() - evidence_before;
     if (outcome.ok()) { ledger.*counted += n; }
     if (counted == &Ledger::n_prompt) { release_graphs(session); }
@@ -135,6 +136,10 @@ Status Session::repair(std::span<const int32_t> question, bool brings_back, cons
     release_graphs(session);
     update_ledger(session);
     return status;
+}
+
+bool Session::looks_back() const {
+    return impl_->session->options.look_back;
 }
 
 Result<std::shared_ptr<Session::Snapshot>> Session::snapshot() {

@@ -165,6 +165,18 @@ static int what_was_evicted_comes_back(const pith_model * model, const int32_t *
     EXPECT(ledger.kv_missed > 0 && ledger.kv_missed < 1 && ledger.n_repairs == 1 && ledger.returned_entries > 0);
     EXPECT(ledger.kept_entries == 64 * ledger.n_lanes && ledger.cold_entries == (kTokens - 64) * ledger.n_lanes);
     EXPECT(pith_prefill(session, tokens, kQuestion, NULL) == PITH_OK);
+    struct pith_run_options run;
+    pith_run_options_init(&run, sizeof run);
+    run.repair = true;
+    EXPECT(pith_prefill(session, tokens, kQuestion, &run) == PITH_INVALID_ARGUMENT); /* it does not look back */
+    pith_session_free(session);
+
+    options.look_back = true;
+    EXPECT(pith_session_new(model, &options, &session) == PITH_OK);
+    EXPECT(pith_prefill(session, tokens, kTokens, NULL) == PITH_OK);
+    EXPECT(pith_prefill(session, tokens, kQuestion, &run) == PITH_OK);
+    EXPECT(pith_get_ledger(session, &ledger) == PITH_OK);
+    EXPECT(ledger.kv_missed > 0 && ledger.kv_missed < 1 && ledger.n_repairs == 1 && ledger.returned_entries > 0);
     pith_session_free(session);
     return 0;
 }

@@ -141,6 +141,97 @@ INSTANTIATE_TEST_SUITE_P(Policies, LookBack,
                          ::testing::Values("knorm", "h2o", "snapkv:window=8+ada", "expected", "keydiff", "compactor", "reread",
                                            "criticalkv:window=8"));
 
+// A question that is read once: what comes back is chosen behind it, and is what repair() in front of it brings.
+TEST_P(LookBack, WhatAQuestionLooksForComesBackBehindItAsInFrontOfIt) {
+    const auto tokens = random_tokens(kContext, 384);
+    const auto question = std::span(tokens).subspan(100, 12);
+    RunHooks looks;
+    looks.repair = true;
+    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0}) {  // cold as kept: nothing is rounded on the way
+        SCOPED_TRACE(std::string(to_string(type)));
+        SessionOptions options = options_of(GetParam(), type, type);
+        options.evict_every = kChunk;  // nothing is evicted behind it: what had come back might leave again
+        Session in_front = open_tiny(options);
+        Session behind = open_tiny(options);
+        for (Session * one : {&in_front, &behind}) { ASSERT_TRUE(one->prefill(std::span(tokens).first(100)).ok()); }
+        ASSERT_TRUE(in_front.repair(question).ok());
+        ASSERT_TRUE(in_front.prefill(question).ok());
+        const auto before = behind.ledger().cold_read_bytes;
+        ASSERT_TRUE(behind.prefill(question, looks).ok());
+        EXPECT_TRUE(std::ranges::equal(behind.logits(), in_front.logits()));
+        EXPECT_LT(behind.ledger().cold_read_bytes - before, in_front.ledger().cold_read_bytes - before);
+        EXPECT_GT(behind.ledger().returned_entries, 0);
+        EXPECT_EQ(behind.ledger().returned_entries, in_front.ledger().returned_entries);
+        EXPECT_NEAR(behind.ledger().kv_missed, in_front.ledger().kv_missed, 1e-4);  // there of keys in f16
+        for (int l = 0; l < behind.n_layers(); ++l) {
+            for (int h = 0; h < behind.n_kv_heads(); ++h) {
+                EXPECT_TRUE(std::ranges::equal(behind.lane_positions(l, h), in_front.lane_positions(l, h)));
+                EXPECT_TRUE(rows_of(behind, l, h) == rows_of(in_front, l, h)) << "layer " << l << ", head " << h;
+            }
+        }
+        EXPECT_TRUE(LayerProbe(behind).evidence().needs() == LayerProbe(in_front).evidence().needs());
+        for (size_t i = 112; i < tokens.size(); ++i) { ASSERT_TRUE(behind.append(tokens[i]).ok()); }
+        EXPECT_EQ(behind.ledger().cold_entries + behind.ledger().kept_entries, kContext * behind.ledger().n_lanes);
+    }
+}
+
+// Longer than a chunk: some of it is evicted before it has been read, and its end may look for that, too.
+TEST_P(LookBack, WhatALongQuestionLooksForComesBackWithinTheBudget) {
+    const auto tokens = random_tokens(kContext, 384);
+    const auto question = std::span(tokens).subspan(70);
+    RunHooks looks;
+    looks.repair = true;
+    Session full = open_tiny(full_options(KvType::kF16));
+    Session session = open_tiny(options_of(GetParam(), KvType::kF16, KvType::kF16));
+    Session without = open_tiny(options_of(GetParam(), KvType::kF16, KvType::kF16));
+    for (Session * one : {&full, &session, &without}) { ASSERT_TRUE(one->prefill(std::span(tokens).first(70)).ok()); }
+    ASSERT_TRUE(session.prefill(question, looks).ok());
+    for (Session * one : {&full, &without}) { ASSERT_TRUE(one->prefill(question).ok()); }
+    EXPECT_TRUE(std::ranges::equal(session.logits(), full.logits()));
+    expect_rows_of(session, full);
+    EXPECT_GT(session.ledger().returned_entries, 0);
+    EXPECT_EQ(session.ledger().kept_entries, without.ledger().kept_entries);
+    EXPECT_EQ(session.ledger().cold_entries, without.ledger().cold_entries);
+}
+
+// What an eviction on the way finds no room for is gone: the question is compared with what is left.
+TEST(LookBack, WhatIsLostWhileAQuestionIsReadIsNotLookedFor) {
+    const auto tokens = random_tokens(kContext, 384);
+    SessionOptions options = options_of("knorm", KvType::kF16, KvType::kF16);
+    RunHooks looks;
+    looks.repair = true;
+    int n_lost_meanwhile = 0;
+    for (const uint64_t bytes : {12000U, 20000U, 28000U, 36000U, 44000U}) {
+        options.cold_bytes = bytes;
+        Session session = open_tiny(options);
+        ASSERT_TRUE(session.prefill(std::span(tokens).first(60)).ok());
+        const int64_t lost_before = session.ledger().cold_lost_entries;
+        const Status status = session.prefill(std::span(tokens).subspan(60), looks);
+        ASSERT_TRUE(status.ok()) << status.message();
+        const Ledger & ledger = session.ledger();
+        n_lost_meanwhile += lost_before == 0 && ledger.cold_lost_entries > 0 ? 1 : 0;
+        EXPECT_GT(ledger.kv_missed, 0);
+        EXPECT_EQ(ledger.kept_entries + ledger.cold_entries + ledger.cold_lost_entries, kContext * ledger.n_lanes) << bytes;
+    }
+    EXPECT_GT(n_lost_meanwhile, 0);
+}
+
+TEST(LookBack, OnlyWhoLooksBackChoosesBehindAQuestion) {
+    SessionOptions options = options_of("knorm", KvType::kF16, KvType::kF16);
+    options.look_back = false;
+    Session session = open_tiny(options);
+    const auto tokens = random_tokens(kContext, 384);
+    ASSERT_TRUE(session.prefill(tokens).ok());
+    EXPECT_FALSE(session.looks_back());
+    RunHooks looks;
+    looks.repair = true;
+    const auto before = contents_of(session);
+    const Status refused = session.prefill(std::span(tokens).first(8), looks);
+    EXPECT_EQ(refused.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(refused.message().find("look_back"), std::string::npos) << refused.message();
+    EXPECT_TRUE(contents_of(session) == before);
+}
+
 // Of every chunk, though what came back leaves in between.
 TEST(LookBack, WhatIsReadAgainIsToldOfAllThatIsKept) {
     const auto tokens = random_tokens(kContext, 384);

@@ -139,12 +139,14 @@ Status Conversation::read(const std::vector<int32_t> & tokens, const RunHooks & 
     return {};
 }
 
-// Where what was evicted is kept: what the message looks for of it. One of more than a chunk is a text of its own.
-Status Conversation::repair(const std::vector<int32_t> & tokens, const std::atomic<bool> & cancel, ChatTurn & turn) {
-    const Ledger & ledger = session_->ledger();
-    if (ledger.cold_entries == 0 || std::ssize(tokens) > options_.session.chunk) { return {}; }
-    const int64_t n_before = ledger.returned_entries;
-    PITH_RETURN_IF_ERROR(session_->repair(tokens, /*brings_back=*/true, &cancel));
+// Where what was evicted is kept, what the message looks for of it comes back. One of more than a chunk is a text of its own.
+Status Conversation::read_message(const std::vector<int32_t> & tokens, RunHooks & hooks, ChatTurn & turn) {
+    const bool looks = session_->ledger().cold_entries > 0 && std::ssize(tokens) <= options_.session.chunk;
+    const int64_t n_before = session_->ledger().returned_entries;
+    hooks.repair = looks && session_->looks_back();
+    if (looks && !hooks.repair) { PITH_RETURN_IF_ERROR(session_->repair(tokens, /*brings_back=*/true, hooks.cancel)); }
+    PITH_RETURN_IF_ERROR(read(tokens, hooks));
+    if (!looks) { return {}; }
     turn.kv_missed = session_->ledger().kv_missed;
     turn.n_returned = session_->ledger().returned_entries - n_before;
     return {};
@@ -160,8 +162,7 @@ Result<ChatTurn> Conversation::say(const std::string & message, const std::atomi
     hooks.progress = progress;
     ChatTurn turn;
     turn.n_read = std::ssize(tokens);
-    Status status = repair(tokens, cancel, turn);
-    if (status.ok()) { status = read(tokens, hooks); }
+    Status status = read_message(tokens, hooks, turn);
     if (status.ok()) {
         GenerateOptions options;
         options.n_predict = options_.n_predict;

@@ -94,7 +94,7 @@ private:
     std::string line_between(std::string_view words) const;
     Result<State> state();
     Status go_back(const State & state);
-    Status repair(const std::vector<int32_t> & tokens, const std::atomic<bool> & cancel, ChatTurn & turn);
+    Status read_message(const std::vector<int32_t> & tokens, RunHooks & hooks, ChatTurn & turn);
     Status read(const std::vector<int32_t> & tokens, const RunHooks & hooks);
 
     const Model & model_;

@@ -49,10 +49,11 @@ public:
     }
 
 private:
-    // n_question: tokens at the end that ask.
-    Status prefill(Session & session, const std::vector<int32_t> & tokens, int n_question = 0) {
+    // n_question: tokens at the end that ask. repairs: RunHooks::repair.
+    Status prefill(Session & session, const std::vector<int32_t> & tokens, int n_question = 0, bool repairs = false) {
         RunHooks hooks;
         hooks.n_question = n_question;
+        hooks.repair = repairs;
         hooks.cancel = &cancel_;
         PITH_RETURN_IF_ERROR(with_progress(hooks, [&] { return session.prefill(tokens, hooks); }));
         tell_of_roomy_budget(session, tokens.size());
@@ -158,8 +159,7 @@ private:
                 PITH_RETURN_IF_ERROR(
                     session.evict_for_questions(prompt_.questions[i], second_stage->policy, second_stage->budget, &cancel_));
             }
-            PITH_RETURN_IF_ERROR(repair(session, prompt_.questions[i]));
-            PITH_RETURN_IF_ERROR(prefill(session, prompt_.questions[i]));
+            PITH_RETURN_IF_ERROR(read_question(session, prompt_.questions[i]));
             PITH_RETURN_IF_ERROR(answer(session, sampler, i));
             if (n_returned_) {
                 outcome_.answers.back().kv_missed = session.ledger().kv_missed;
@@ -169,12 +169,15 @@ private:
         return {};
     }
 
-    // Where what was evicted is kept: what the question looks for of it.
-    Status repair(Session & session, const std::vector<int32_t> & question) {
+    // Where what was evicted is kept, what the question looks for of it comes back.
+    Status read_question(Session & session, const std::vector<int32_t> & question) {
         n_returned_.reset();
-        if (session.ledger().cold_entries == 0) { return {}; }
+        const bool looks = session.ledger().cold_entries > 0;
+        const bool behind = looks && session.looks_back() && !flags_.no_repair;
         const int64_t n_before = session.ledger().returned_entries;
-        PITH_RETURN_IF_ERROR(session.repair(question, !flags_.no_repair, &cancel_));
+        if (looks && !behind) { PITH_RETURN_IF_ERROR(session.repair(question, !flags_.no_repair, &cancel_)); }
+        PITH_RETURN_IF_ERROR(prefill(session, question, /*n_question=*/0, behind));
+        if (!looks) { return {}; }
         const Ledger & ledger = session.ledger();
         n_returned_ = ledger.returned_entries - n_before;
         if (!flags_.json) { tell_of_missed(ledger.kv_missed, *n_returned_, ledger.n_lanes); }

@@ -209,6 +209,11 @@ void EngineJob::look(int64_t step) {
     last_step_ = step;
     looks_ = false;
     const Status status = guarded([&]() -> Status {
+        if (looks_back() && request_.repair) {  // chosen behind what is read next
+            PITH_RETURN_IF_ERROR(open_part());
+            behind_.emplace(*session_, std::ssize(part_));
+            return {};
+        }
         const std::span<const int32_t> tokens = request_.tokens;
         const int64_t newest = std::min(kMostLookingTokens, session_->seq.plan->longest_period());
         const auto n = static_cast<size_t>(request_.after != 0 ? std::ssize(tokens) : newest);
@@ -268,7 +273,8 @@ bool EngineJob::advance(int64_t n, int64_t step) {
     last_step_ = step;
     bool advanced = false;
     const Status status = guarded([&]() -> Status {
-        PITH_RETURN_IF_ERROR(chunks_->advance(n, /*nothing_follows=*/true));
+        PITH_RETURN_IF_ERROR(chunks_->advance(n, /*nothing_follows=*/!behind_));
+        if (behind_ && chunks_->done()) { PITH_RETURN_IF_ERROR(behind_->finish(request_.repair)); }
         advanced = true;
         n_read_ += state_ == RequestState::kReading ? n : 0;
         if (chunks_->done()) { take_token(); }
@@ -293,10 +299,8 @@ void EngineJob::advance_layered(int64_t step) {
 // The call has succeeded: its logits give the next token.
 void EngineJob::take_token() {
     end_call(*session_, {});
-    call_open_ = false;
+    close_call();
     alone_ = false;
-    chunks_.reset();
-    layers_.reset();
     Ledger & ledger = session_->ledger;
     if (state_ == RequestState::kReading && goes_on_reading()) {
         if (looks_) { return; }  // between two steps
@@ -353,11 +357,16 @@ void EngineJob::keep_state() {
     state_ = RequestState::kDone;
 }
 
-void EngineJob::take_back(const Status & status) {
-    end_call(*session_, status);
+void EngineJob::close_call() {
     call_open_ = false;
     chunks_.reset();
     layers_.reset();
+    behind_.reset();
+}
+
+void EngineJob::take_back(const Status & status) {
+    end_call(*session_, status);
+    close_call();
     if (status.code() != ErrorCode::kCancelled) {
         if (alone_) { return end(RequestState::kFailed, copy_of(status)); }
         alone_ = true;
@@ -394,12 +403,8 @@ void EngineJob::cancel() {
 }
 
 void EngineJob::end(RequestState state, Status status) {
-    if (call_open_) {
-        end_call(*session_, status);
-        call_open_ = false;
-    }
-    chunks_.reset();
-    layers_.reset();
+    if (call_open_) { end_call(*session_, status); }
+    close_call();
     aside_.reset();
     state_ = state;
     status_ = std::move(status);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/stopwatch.h"
+#include "engine/evict/repair.h"
 #include "engine/pass/live_session.h"
 #include "engine/read/read_chunks.h"
 #include "engine/read/read_one_shot.h"
@@ -191,6 +192,7 @@ private:
     bool moves_entries(const RunPlan & plan) const;
     size_t look_back_bytes(const RunPlan & plan, int64_t n_tokens) const;
     void take_token();
+    void close_call();
     void keep_state();
     void end(RequestState state, Status status = {});
 
@@ -218,6 +220,7 @@ private:
     std::span<const int32_t> part_;              // of the prompt: what the open call reads
     std::optional<ChunkReader> chunks_;
     std::optional<OneShotReader> layers_;
+    std::optional<RepairBehind> behind_;  // once they have read
     bool call_open_ = false;
     bool reads_layers_ = false;
     std::optional<int64_t> look_at_;  // so far the prompt is read when looks() is set; nullopt: it never is

@@ -150,9 +150,8 @@ Result<PaidToBoth> ColdScorer::observe(const AskedQueries & queries, int kv_head
     const std::vector<float> rows = queries_of_lane(queries, kv_head);
     PITH_RETURN_IF_ERROR(observe_queries(session_.forward->observer(), *scratch.cache, 0, 0, rows.data(), queries.positions,
                                          {.column_sum = true}, seen));
-    const auto n_context = std::ranges::lower_bound(both.positions, queries.end_of_context) - both.positions.begin();
     PaidToBoth paid;
-    both.paid.assign(static_cast<size_t>(n_context), 0.0F);
+    both.paid.assign(both.cut_at(queries.end_of_context), 0.0F);
     for (int g = 0; g < scratch.cache->layout().shape.n_group; ++g) {
         const auto sum = seen.column_sum.row(g);
         for (size_t i = 0; i < both.paid.size(); ++i) {
@@ -160,8 +159,6 @@ Result<PaidToBoth> ColdScorer::observe(const AskedQueries & queries, int kv_head
             (both.is_cold[i] != 0 ? paid.cold : paid.kept) += double{sum[i]};
         }
     }
-    both.positions.resize(both.paid.size());
-    both.is_cold.resize(both.paid.size());
     return paid;
 }
 

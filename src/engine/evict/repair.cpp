@@ -2,6 +2,7 @@
 #include "engine/evict/repair.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "core/stopwatch.h"
 #include "device/cpu_threads.h"
 #include "engine/evict/cold_scores.h"
+#include "engine/evict/evict.h"
 #include "engine/evict/second_reading.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
@@ -53,37 +55,85 @@ void protect(const LiveSession & session, int32_t end_of_context, LaneOfBoth & b
     }
 }
 
-Result<Scores> score_all(LiveSession & session, std::span<const int32_t> question, const ColdScorer & scorer) {
-    const Sequence & seq = session.seq;
+Scores no_scores(const LiveSession & session) {
     Scores scores;
-    scores.wants.resize(static_cast<size_t>(seq.cache->n_lanes()));
-    const auto end_of_context = static_cast<int32_t>(seq.n_tokens);
-    const int n = static_cast<int>(std::min(std::ssize(question), kMostLookingTokens));
-    const EvidenceNeeds needs{.window = n, .window_max = true};
-    const SecondReading reading(session, EvidenceState(session.layout.shape_of_model(), needs, session.output));
-    PITH_RETURN_IF_ERROR(run_question(session, question));
+    scores.wants.resize(static_cast<size_t>(session.seq.cache->n_lanes()));
+    return scores;
+}
+
+void add_lane(const LiveSession & session, int lane, int32_t end_of_context, LaneOfBoth & both, const PaidToBoth & paid,
+              Scores & scores) {
+    scores.cold += paid.cold;
+    scores.kept += paid.kept;
+    protect(session, end_of_context, both);
+    scores.wants[static_cast<size_t>(lane)] = wants_of(both);
+}
+
+// By the newest n queries that are kept of each layer. REQUIRES: what they added to lanes is there, or cold.
+Result<Scores> score_all(const LiveSession & session, size_t n, int32_t end_of_context, const ColdScorer & scorer) {
+    const Sequence & seq = session.seq;
+    Scores scores = no_scores(session);
     for (const int layer : session.governed) {
         const KeptQueries & kept = seq.evidence.layer(layer).queries;
-        const auto positions = kept.positions();
-        const AskedQueries queries{layer, kept.newest(kept.size()), {positions.begin(), positions.end()}, end_of_context};
+        const auto positions = kept.positions().last(std::min(n, kept.size()));
+        const AskedQueries queries{layer, kept.newest(positions.size()), {positions.begin(), positions.end()}, end_of_context};
         PITH_RETURN_IF_ERROR(scorer.score(queries, [&](int h, LaneOfBoth && both, const PaidToBoth & paid) {
-            scores.cold += paid.cold;
-            scores.kept += paid.kept;
-            protect(session, end_of_context, both);
-            scores.wants[static_cast<size_t>(seq.cache->lane(0, layer, h))] = wants_of(both);
+            add_lane(session, seq.cache->lane(0, layer, h), end_of_context, both, paid, scores);
         }));
     }
     return scores;
 }
 
-// What one lane exchanges.
+// By what was seen while all was in the lanes. REQUIRES: paid.is_whole(). nullopt: some of it is lost, for want of room on
+// disk.
+Result<std::optional<Scores>> score_seen(const LiveSession & session, const PaidBehind & paid, const ColdScorer & scorer) {
+    const RaggedCache & cache = *session.seq.cache;
+    Scores scores = no_scores(session);
+    std::vector<ColdStore::Entry> cold;
+    for (const int layer : session.governed) {
+        for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
+            const int lane = cache.lane(0, layer, h);
+            const auto of_lane = paid.of(lane);
+            LaneOfBoth both;
+            PITH_RETURN_IF_ERROR(scorer.merge(layer, h, both, cold));
+            if (both.cut_at(paid.end_of_context()) != of_lane.size()) { return std::optional<Scores>(); }
+            both.paid.assign(of_lane.begin(), of_lane.end());
+            PaidToBoth sums;
+            for (size_t i = 0; i < of_lane.size(); ++i) {
+                (both.is_cold[i] != 0 ? sums.cold : sums.kept) += double{of_lane[i]};
+            }
+            add_lane(session, lane, paid.end_of_context(), both, sums, scores);
+        }
+    }
+    return std::optional<Scores>(std::move(scores));
+}
+
+EvidenceNeeds needs_of(size_t n_queries) {
+    return {.window = static_cast<int>(n_queries), .window_max = true};
+}
+
+size_t n_that_ask(int64_t n_tokens) {
+    return static_cast<size_t>(std::min(n_tokens, kMostLookingTokens));
+}
+
+// Of a question that is not read yet: nothing of it stays.
+Result<Scores> score_in_front(LiveSession & session, std::span<const int32_t> question, const ColdScorer & scorer) {
+    const auto end_of_context = static_cast<int32_t>(session.seq.n_tokens);
+    const size_t n = n_that_ask(std::ssize(question));
+    const SecondReading reading(session, EvidenceState(session.layout.shape_of_model(), needs_of(n), session.output));
+    PITH_RETURN_IF_ERROR(run_question(session, question));
+    return score_all(session, n, end_of_context, scorer);
+}
+
+// What one lane exchanges of the context.
 struct LaneExchange {
     std::vector<int32_t> keep;              // indices of what it holds and goes on holding
     std::vector<ColdStore::Entry> returns;  // ascending by position
     std::vector<int32_t> places;            // where these are then among what it holds
 };
 
-LaneExchange exchange_of(const LaneOfBoth & both, std::span<const ColdStore::Entry> cold, const LaneSwaps & swaps) {
+// length: of the lane, which holds what came behind the context, too.
+LaneExchange exchange_of(const LaneOfBoth & both, std::span<const ColdStore::Entry> cold, const LaneSwaps & swaps, int length) {
     LaneExchange lane;
     int32_t i_kept = 0;
     int32_t i_then = 0;
@@ -108,6 +158,7 @@ LaneExchange exchange_of(const LaneOfBoth & both, std::span<const ColdStore::Ent
         }
         ++i_kept;
     }
+    while (i_kept < length) { lane.keep.push_back(i_kept++); }
     return lane;
 }
 
@@ -120,22 +171,27 @@ struct Exchange {
     int64_t n_returned = 0;
 };
 
-// [governed lane] how many entries it holds then.
-std::vector<int64_t> numbers_then(const LiveSession & session, const Scores & scores) {
+int64_t n_before(std::span<const int32_t> positions, int32_t end) {
+    return std::ranges::lower_bound(positions, end) - positions.begin();
+}
+
+// [governed lane] how many entries of the context it holds then.
+std::vector<int64_t> numbers_then(const LiveSession & session, const Scores & scores, int32_t end_of_context) {
     const RaggedCache & cache = *session.seq.cache;
     std::vector<WantingLane> lanes;
     for (const int layer : session.governed) {
         for (int h = 0; h < session.shape().n_kv_heads; ++h) {
             const int lane = cache.lane(0, layer, h);
-            lanes.push_back({scores.wants[static_cast<size_t>(lane)], cache.length(lane)});
+            lanes.push_back({scores.wants[static_cast<size_t>(lane)], n_before(cache.positions(lane), end_of_context)});
         }
     }
     return numbers_to_hold(lanes);
 }
 
-Result<Exchange> plan_exchange(const LiveSession & session, Scores scores, const ColdScorer & scorer) {
+Result<Exchange> plan_exchange(const LiveSession & session, Scores scores, int32_t end_of_context, const ColdScorer & scorer) {
+    const RaggedCache & cache = *session.seq.cache;
     Exchange exchange;
-    const std::vector<int64_t> numbers = numbers_then(session, scores);
+    const std::vector<int64_t> numbers = numbers_then(session, scores, end_of_context);
     auto number = numbers.begin();
     for (const int layer : session.governed) {
         LayerPlan plan{layer, {}};
@@ -147,10 +203,12 @@ Result<Exchange> plan_exchange(const LiveSession & session, Scores scores, const
             LaneOfBoth both;
             std::vector<ColdStore::Entry> cold;
             PITH_RETURN_IF_ERROR(scorer.merge(layer, h, both, cold));
-            const auto wants = std::exchange(scores.wants[static_cast<size_t>(session.seq.cache->lane(0, layer, h))], {});
+            both.cut_at(end_of_context);
+            const int at = cache.lane(0, layer, h);
+            const auto wants = std::exchange(scores.wants[static_cast<size_t>(at)], {});
             const LaneSwaps swaps = choose_swaps(both, wants, *number++);
             changes = changes || !swaps.in.empty() || !swaps.out.empty();
-            LaneExchange lane = exchange_of(both, cold, swaps);
+            LaneExchange lane = exchange_of(both, cold, swaps, cache.length(at));
             plan.keep.push_row(lane.keep);
             places.push_row(lane.places);
             n_of_layer += lane.returns.size();
@@ -170,7 +228,8 @@ Result<Exchange> plan_exchange(const LiveSession & session, Scores scores, const
 Status read_returns(const LiveSession & session, Exchange & exchange) {
     const Sequence & seq = session.seq;
     RestingLanes & back = exchange.swap.back;
-    PITH_ASSIGN_OR_RETURN(back, seq.cold.read_lanes(*seq.cache, exchange.layers, exchange.returns, seq.aside()));
+    PITH_ASSIGN_OR_RETURN(back, seq.cold.read_lanes(*seq.cache, exchange.layers, exchange.returns, seq.aside(),
+                                                    tasks_on(session.forward->observer())));
     std::vector<LayerKeep> keeps;
     for (const LayerPlan & plan : exchange.swap.plans) { keeps.push_back({plan.layer, &plan.keep}); }
     exchange.swap.cold = seq.cold;
@@ -208,10 +267,9 @@ Status check(const LiveSession & session, std::span<const int32_t> question) {
     return check_tokens(*session.file, question);
 }
 
-}  // namespace
-
-Status repair_for(LiveSession & session, std::span<const int32_t> question, bool brings_back) {
-    PITH_RETURN_IF_ERROR(check(session, question));
+// score: what the question's queries pay, of which some may run meanwhile.
+template <class Score>
+Status repair_by(LiveSession & session, int32_t end_of_context, bool brings_back, const Score & score) {
     Ledger & ledger = session.ledger;
     Sequence & seq = session.seq;
     // Where kept keys have moved together, what is cold has no place among them.
@@ -225,11 +283,11 @@ Status repair_for(LiveSession & session, std::span<const int32_t> question, bool
     const Status status = guarded([&]() -> Status {
         if (!can_look) { return {}; }
         const ColdScorer scorer(session);
-        PITH_ASSIGN_OR_RETURN(Scores scores, score_all(session, question, scorer));
+        PITH_ASSIGN_OR_RETURN(Scores scores, score(scorer));
         n_read = seq.cold.read_bytes() - read_before;
         missed = scores.missed();
         if (!brings_back) { return {}; }
-        PITH_ASSIGN_OR_RETURN(Exchange exchange, plan_exchange(session, std::move(scores), scorer));
+        PITH_ASSIGN_OR_RETURN(Exchange exchange, plan_exchange(session, std::move(scores), end_of_context, scorer));
         if (exchange.n_returned == 0) { return {}; }
         PITH_RETURN_IF_ERROR(read_returns(session, exchange));
         carry_evidence(session, exchange);
@@ -244,6 +302,40 @@ Status repair_for(LiveSession & session, std::span<const int32_t> question, bool
     ledger.cold_read_bytes = bytes_before + static_cast<int64_t>(n_read);  // what looking back has read is among it
     ledger.returned_entries += n_back;
     ledger.n_repairs += n_back > 0 ? 1 : 0;
+    return {};
+}
+
+}  // namespace
+
+Status repair_for(LiveSession & session, std::span<const int32_t> question, bool brings_back) {
+    PITH_RETURN_IF_ERROR(check(session, question));
+    return repair_by(session, static_cast<int32_t>(session.seq.n_tokens), brings_back,
+                     [&](const ColdScorer & scorer) { return score_in_front(session, question, scorer); });
+}
+
+RepairBehind::RepairBehind(LiveSession & session, int64_t n_tokens)
+    : session_(session),
+      n_asked_(n_that_ask(n_tokens)),
+      paid_(session, static_cast<int32_t>(session.seq.n_tokens),
+            static_cast<int32_t>(session.seq.n_tokens + n_tokens - static_cast<int64_t>(n_asked_))) {
+    session.seq.evidence.widen(needs_of(n_asked_));
+    session.asking = &paid_;
+}
+
+Status RepairBehind::finish(bool brings_back) {
+    const int32_t end = paid_.end_of_context();
+    PITH_RETURN_IF_ERROR(repair_by(session_, end, brings_back, [&](const ColdScorer & scorer) -> Result<Scores> {
+        if (paid_.is_whole(session_, static_cast<int64_t>(n_asked_))) {
+            PITH_ASSIGN_OR_RETURN(std::optional<Scores> seen, score_seen(session_, paid_, scorer));
+            if (seen) { return std::move(*seen); }
+        }
+        return score_all(session_, n_asked_, end, scorer);
+    }));
+    // Without memory for it, the session goes on with what it had.
+    static_cast<void>(guarded([&]() -> Status {
+        session_.seq.evidence.narrow(all_needs(session_, session_.seq.policy.needs()));
+        return {};
+    }));
     return {};
 }
 

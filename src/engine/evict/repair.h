@@ -3,9 +3,11 @@
 //
 // The question runs behind the lanes as queries only (second_reading.h); what these pay to each lane's entries, kept and cold
 // in one softmax (cold_scores.h), decides which of them it holds; all together hold as many as before (policy/lane/swaps.h).
-// Nothing else changes: the question is read behind it as any other. Whatever fails, the sequence is as before. Cost: a pass
-// over the question, and over the evicted keys on disk. Memory: a lane's keys at a time, in f16; 4 bytes for each cold entry;
-// the rows that come back, in a file where the budget is a ceiling in bytes.
+// Nothing else changes: the question is read behind it as any other. Where prompts look back (pass/look_back.h), it sees all
+// that was evicted either way, and the choice may come behind it: then it is read once, and so is what was evicted. Whatever
+// fails, the sequence is as before. Cost: a pass over the question, and over the evicted keys on disk; RepairBehind: a product
+// of the question's queries with all keys. Memory: a lane's keys at a time, in f16; 4 bytes for each cold entry; the rows that
+// come back, in a file where the budget is a ceiling in bytes.
 //
 // Source:  RepairKV.
 // Differs: policy/lane/swaps.h.
@@ -15,6 +17,7 @@
 #include <span>
 
 #include "engine/pass/live_session.h"
+#include "engine/pass/paid_behind.h"
 
 namespace pith {
 
@@ -23,5 +26,25 @@ inline constexpr int64_t kMostLookingTokens = 64;
 
 // Session::repair().
 Status repair_for(LiveSession & session, std::span<const int32_t> question, bool brings_back);
+
+// RunHooks::repair: the same for the tokens of the call at hand, which look back.
+class RepairBehind {
+public:
+    // From here on evidence keeps what finish() asks for. n_tokens: of the call, all of which are to come.
+    // REQUIRES: begin_call(), behind others.   Throws std::bad_alloc.
+    RepairBehind(LiveSession & session, int64_t n_tokens);
+    ~RepairBehind() { session_.asking = nullptr; }
+    RepairBehind(const RepairBehind &) = delete;
+    RepairBehind & operator=(const RepairBehind &) = delete;
+
+    // They are in the lanes, or evicted. Nothing that follows in the call can fail. Errors: as repair_for(); the call is then
+    // to be rolled back.
+    Status finish(bool brings_back);
+
+private:
+    LiveSession & session_;
+    size_t n_asked_;
+    PaidBehind paid_;
+};
 
 }  // namespace pith

@@ -31,6 +31,8 @@
 
 namespace pith {
 
+class PaidBehind;
+
 // Plans of an eviction that comes next, made with other sequences' (evict/plan_there.h), and what they were made of.
 struct PlannedEviction {
     struct State {
@@ -59,6 +61,7 @@ struct LiveSession : SessionParts {
     NgramDraft draft;  // by which they are
 
     // Of the call at hand.
+    PaidBehind * asking = nullptr;   // what is chosen behind its tokens is chosen by what they pay; null: nothing is
     TokenPass pass;                  // where its tokens are not in others' (an engine's sequences share one)
     std::vector<float> next_logits;  // the sequence's once it has succeeded
     std::optional<Ledger> ledger_before;

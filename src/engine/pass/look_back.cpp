@@ -6,7 +6,9 @@
 
 #include "cache/cold_store.h"
 #include "core/stopwatch.h"
+#include "device/cpu_threads.h"
 #include "engine/pass/live_session.h"
+#include "engine/pass/paid_behind.h"
 
 namespace pith {
 
@@ -22,6 +24,7 @@ Status LookBack::bring(LiveSession & session, int layer, int64_t n_new) {
     RaggedCache & cache = *seq.cache;
     const uint64_t read_before = seq.cold.read_bytes();
     layer_ = layer;
+    n_new_ = n_new;
     std::vector<std::vector<ColdStore::Entry>> returning;  // [K]
     Ragged<int32_t> all_places;                            // [K] of these, among all
     std::vector<int64_t> lengths;                          // [K] of the lanes then, with the new tokens
@@ -30,6 +33,7 @@ Status LookBack::bring(LiveSession & session, int layer, int64_t n_new) {
         PITH_RETURN_IF_ERROR(seq.cold.entries_of(cache.lane(0, layer, h), entries));
         const int64_t n_out = std::ssize(entries) - seq.plan->most_back;
         if (n_out > 0) { entries.erase(entries.begin(), entries.begin() + n_out); }
+        all_ = all_ && n_out <= 0;
         std::vector<int32_t> keep;
         std::vector<int32_t> places;
         auto next = entries.begin();
@@ -45,7 +49,8 @@ Status LookBack::bring(LiveSession & session, int layer, int64_t n_new) {
         keep_then_.push_row(keep);
         lengths.push_back(at);
     }
-    PITH_ASSIGN_OR_RETURN(const RestingLanes back, seq.cold.read_lanes(cache, {layer}, returning, Spill::kMemory));
+    PITH_ASSIGN_OR_RETURN(const RestingLanes back, seq.cold.read_lanes(cache, {layer}, returning, Spill::kMemory,
+                                                                       tasks_on(session.forward->observer())));
     if (cache.in_buckets(layer)) { PITH_RETURN_IF_ERROR(cache.make_whole()); }
     PITH_RETURN_IF_ERROR(cache.make_room(0, layer, lengths));
     norms_ = seq.evidence.layer(layer).output_l1;
@@ -62,6 +67,7 @@ Status LookBack::bring(LiveSession & session, int layer, int64_t n_new) {
 Status LookBack::end() {
     const Stopwatch watch;
     Sequence & seq = session_->seq;
+    if (session_->asking != nullptr && n_new_ > 0) { PITH_RETURN_IF_ERROR(session_->asking->add(*session_, layer_, all_)); }
     seq.evidence.prepare_compact(layer_, keep_then_);
     LiveSession & session = *std::exchange(session_, nullptr);
     seq.cache->compact(0, layer_, keep_then_);

@@ -27,7 +27,8 @@ public:
     // room for them. n_new: tokens that will join the layer's lanes before end(). Nothing stays of an error.
     // REQUIRES: looks_back(). Errors: kIo, kOutOfMemory, also thrown.   Cost: reads the rows from disk; moves the rest.
     Status bring(LiveSession & session, int layer, int64_t n_new);
-    // They leave again. Errors: kOutOfMemory, also thrown: evidence is then of longer lanes, and the call must fail.
+    // Whoever asks (LiveSession::asking) is told what is paid to all of them, and they leave again. Errors: kOutOfMemory, also
+    // thrown: evidence is then of longer lanes, and the call must fail; kCancelled.
     Status end();
     LookBack() = default;
     ~LookBack();
@@ -37,6 +38,8 @@ public:
 private:
     LiveSession * session_ = nullptr;  // null: nothing is back
     int layer_ = 0;
+    bool all_ = true;  // of the lanes' evicted entries came
+    int64_t n_new_ = 0;
     // [K] which entries are the lanes' own: in front of the new tokens, and with them.
     Ragged<int32_t> keep_before_;
     Ragged<int32_t> keep_then_;

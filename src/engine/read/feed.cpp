@@ -11,6 +11,7 @@
 #include "device/available_memory.h"
 #include "engine/evict/evict.h"
 #include "engine/evict/observers.h"
+#include "engine/evict/repair.h"
 #include "engine/evict/turn.h"
 #include "engine/pass/look_back.h"
 #include "engine/pass/session_ledger.h"
@@ -100,6 +101,8 @@ Status read_one_shot(LiveSession & session, std::span<const int32_t> tokens, con
 }
 
 Status read_chunks(LiveSession & session, std::span<const int32_t> tokens, bool is_prompt, const RunHooks & hooks, bool first) {
+    std::optional<RepairBehind> behind;
+    if (hooks.repair && !first) { behind.emplace(session, std::ssize(tokens)); }
     const bool decodes = !is_prompt && !first && tokens.size() == 1;  // a chosen token, behind which others may be foretold
     ChunkReader reader(session, tokens, first);
     while (!reader.done()) {
@@ -110,11 +113,11 @@ Status read_chunks(LiveSession & session, std::span<const int32_t> tokens, bool 
         PassPiece piece{&session, chunk, is_last || chunk.size() == 1, {}, is_prompt && !hooks.is_answer, &hooks.on_logits};
         if (decodes) { piece.draft = draft_behind(session, session.options.draft_ngram, /*n_others=*/0); }
         PITH_RETURN_IF_ERROR(with_progress(run_pass(session, piece), reader.n_done()));
-        const bool nothing_follows = !hooks.progress;  // a hook may throw
+        const bool nothing_follows = !hooks.progress && !behind;  // a hook may throw
         PITH_RETURN_IF_ERROR(with_progress(reader.advance(std::ssize(chunk), nothing_follows), reader.n_done()));
         if (hooks.progress) { hooks.progress(reader.n_done(), std::ssize(tokens)); }
     }
-    return {};
+    return behind ? behind->finish(/*brings_back=*/true) : Status();
 }
 
 }  // namespace
@@ -125,6 +128,10 @@ Status feed(LiveSession & session, std::span<const int32_t> tokens, bool is_prom
     if (hooks.n_question < 0 || hooks.n_question > n) {
         return {ErrorCode::kInvalidArgument, "RunHooks::n_question is " + std::to_string(hooks.n_question) +
                                                  " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
+    }
+    if (hooks.repair && !session.options.look_back) {
+        return {ErrorCode::kInvalidArgument, "RunHooks::repair is for a session that looks back: give " + item::kLookBack +
+                                                 ", or call repair() before prefill()"};
     }
     const bool first = session.seq.n_tokens == 0;
     const CancelScope cancelling(*session.forward, hooks.cancel);

@@ -9,6 +9,8 @@
 //          all lanes' entries.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,6 +24,14 @@ struct LaneOfBoth {
     std::vector<float>
         paid;  // what the question's queries pay to it, of all that they pay to these, summed over queries and their heads
     std::vector<uint8_t> is_protected;
+
+    // Without the entries from a position on; of those nothing has been said yet. Returns how many are left.
+    size_t cut_at(int32_t end) {
+        const auto n = std::ranges::lower_bound(positions, end) - positions.begin();
+        positions.resize(static_cast<size_t>(n));
+        is_cold.resize(static_cast<size_t>(n));
+        return static_cast<size_t>(n);
+    }
 };
 
 inline constexpr int kWantedAround = 6;  // an entry that is looked for brings so many positions on both sides

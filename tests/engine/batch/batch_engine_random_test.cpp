@@ -303,17 +303,15 @@ private:
         EXPECT_TRUE(session.ok());
         const std::vector<int32_t> prompt = prompt_of(ask, n_vocab_);
         const int first = options.look_back ? (static_cast<int>(prompt.size()) - kLooking) / kChunk * kChunk : 0;
-        if (first > 0) {  // and what its end looks for comes back
-            EXPECT_TRUE(session->prefill(std::span(prompt).first(static_cast<size_t>(first))).ok());
-            EXPECT_TRUE(session->repair(std::span(prompt).last(kChunk)).ok());
-        }
-        EXPECT_TRUE(session->prefill(std::span(prompt).subspan(static_cast<size_t>(std::max(first, 0)))).ok());
+        RunHooks looks;
+        looks.repair = options.look_back;  // what its end looks for comes back
+        if (first > 0) { EXPECT_TRUE(session->prefill(std::span(prompt).first(static_cast<size_t>(first))).ok()); }
+        EXPECT_TRUE(session->prefill(std::span(prompt).subspan(static_cast<size_t>(std::max(first, 0))), looks).ok());
         if (ask.evict >= 0) {
             const Eviction & eviction = evictions()[static_cast<size_t>(ask.evict)];
             EXPECT_TRUE(session->evict(eviction.policy, eviction.budget).ok());
         }
-        if (ask.tail >= 0 && options.look_back) { EXPECT_TRUE(session->repair(tail_of(ask, n_vocab_)).ok()); }
-        if (ask.tail >= 0) { EXPECT_TRUE(session->prefill(tail_of(ask, n_vocab_)).ok()); }
+        if (ask.tail >= 0) { EXPECT_TRUE(session->prefill(tail_of(ask, n_vocab_), looks).ok()); }
         for (int i = 0; i < kAnswer; ++i) {
             tokens.push_back(likeliest_token(session->logits()));
             if (i + 1 < kAnswer) { EXPECT_TRUE(session->append(tokens.back()).ok()); }
