@@ -288,6 +288,33 @@ TEST_P(LookBackOf, EveryArchitectureReadsAsACacheThatHoldsAllOfIt) {
     EXPECT_EQ(logits_of(*session, tokens), logits_of(*full, tokens));
 }
 
+TEST_P(LookBackOf, EveryArchitectureChoosesBehindAQuestionAsInFrontOfIt) {
+    const std::string path = testing::scratch_file("chooses-behind.gguf");
+    ASSERT_TRUE(write_architecture_file(GetParam(), path));
+    const auto model = Model::load(path);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(112, model->info().n_vocab);
+    const auto question = std::span(tokens).subspan(100);
+    SessionOptions options = options_of("knorm", KvType::kF16, KvType::kF16);
+    options.evict_every = kChunk;
+    auto in_front = model->session(options);
+    auto behind = model->session(options);
+    ASSERT_TRUE(in_front.ok() && behind.ok()) << behind.status().message();
+    for (Session * one : {&*in_front, &*behind}) { ASSERT_TRUE(one->prefill(std::span(tokens).first(100)).ok()); }
+    RunHooks looks;
+    looks.repair = true;
+    ASSERT_TRUE(behind->prefill(question, looks).ok());
+    ASSERT_TRUE(in_front->repair(question).ok());
+    ASSERT_TRUE(in_front->prefill(question).ok());
+    EXPECT_EQ(behind->ledger().returned_entries, in_front->ledger().returned_entries);
+    EXPECT_TRUE(std::ranges::equal(behind->logits(), in_front->logits()));
+    for (int l = 0; l < behind->n_layers(); ++l) {
+        for (int h = 0; h < behind->n_kv_heads(); ++h) {
+            EXPECT_TRUE(std::ranges::equal(behind->lane_positions(l, h), in_front->lane_positions(l, h))) << l << ", " << h;
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, LookBackOf, ::testing::ValuesIn(architecture_files()),
                          [](const auto & of) { return of.param.name; });
 

@@ -100,7 +100,8 @@ public:
     void start(const EngineJob * base, int64_t step);
     // Whether the states of its prompt's first n tokens serve both.
     bool begins_as(const EngineJob & other, int64_t n) const;
-    // What its prompt's newest tokens look for among what was evicted is to come back before it is read on: look() does that.
+    // What its prompt's newest tokens look for among what was evicted is to come back before it is read on: look() does that,
+    // or, where these tokens look back, sees to it that it is done behind them.
     bool looks() const { return looks_; }
     void look(int64_t step);
     // It has no tokens of its own to read, and none of its answer is chosen: choose_token() comes next.
