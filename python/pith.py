@@ -664,8 +664,8 @@ class Session(_Interruptible):
         _lib.pith_cancel_set(self._flag._handle)
 
     def prefill(self, tokens, n_question=0, is_answer=False, progress=None, repair=False):
-        """progress(n_done, n_total) -> bool may cancel. repair: of a session with look_back, as repair() before it, in less
-        time."""
+        """progress(n_done, n_total) -> bool may cancel. repair: of a session with look_back (else pith.Error), as repair()
+        before it, in less time."""
         run = _run_options(progress)
         run.n_question, run.is_answer, run.repair = n_question, is_answer, repair
         self._run(lambda: _check(_lib.pith_prefill(self._handle, _as_tokens(tokens), len(tokens), byref(run))))

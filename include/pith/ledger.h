@@ -32,7 +32,7 @@ struct Ledger {
     int64_t kept_entries = 0;       // in the cache now, all lanes of governed layers
     int64_t peak_lane_entries = 0;  // longest lane ever
 
-    // Where evicted entries are kept (SessionOptions::cold), of the last question that Session::repair() saw:
+    // Where evicted entries are kept (SessionOptions::cold), of the last question to Session::repair() or RunHooks::repair:
     double kv_missed = -1;          // the share of what it pays to the context that goes to evicted entries; -1: none was seen
     int64_t n_repairs = 0;          // questions that brought entries back
     int64_t returned_entries = 0;   // that came back, each in place of another

@@ -187,8 +187,9 @@ struct pith_run_options {
     bool is_answer;     /* false; the tokens stand for what decode would add: no gate is asked about them */
     bool (*progress)(int64_t n_done, int64_t n_total, void * user); /* false cancels; NULL: none */
     void * user;
-    bool repair; /* false; of a session with `look_back`: what these tokens look for among what was evicted comes back, as by
-                  * pith_repair() before, but chosen behind them, so that they are read once */
+    bool repair; /* false; of a session with `look_back` (else PITH_INVALID_ARGUMENT): what these tokens look for among what was
+                  * evicted comes back, as by pith_repair() before them, but chosen behind them, so that they are read once; of
+                  * an empty session nothing */
 };
 PITH_API void pith_run_options_init(struct pith_run_options * options, size_t size); /* size: sizeof *options */
 
@@ -209,7 +210,8 @@ struct pith_ledger {
     uint64_t kv_window_bytes; /* of kv_allocated_bytes: of layers that see a window only, which no policy governs */
     uint64_t kv_state_bytes;  /* of kv_allocated_bytes: states of recurrent layers */
     int64_t n_context_shifts; /* times that kept keys turned to places side by side */
-    double kv_missed;         /* of the last question that pith_repair() saw: its share of attention to evicted entries; -1 */
+    double
+        kv_missed; /* of the last question to pith_repair() or with `repair`: its share of attention to evicted entries; -1 */
     int64_t n_repairs, returned_entries, cold_entries, cold_lost_entries, cold_bytes, cold_read_bytes;
     double repair_s;
     int64_t n_drafted, n_draft_accepted; /* tokens that ran ahead, and of these those that were fed (draft_ngram) */

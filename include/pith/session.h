@@ -108,9 +108,11 @@ struct RunHooks {
     // question behind would be, and they are taken back. Costs n_question tokens a chunk, so a question longer than a chunk
     // guides none; gates that must decide what is cached guide none either. 0: what will be asked is not known.
     int n_question = 0;
-    // Of a session that looks back (SessionOptions::look_back): what these tokens look for among what was evicted comes back
-    // within the budget, for what is answered. As repair() in front of them would do it, but chosen behind them, so that they
-    // are read once, not twice. Nothing of a first prompt.   Errors: kInvalidArgument where the session does not look back.
+    // Of a session that looks back (SessionOptions::look_back): what the last 64 of these tokens look for among what was
+    // evicted comes back within the budget, for what is answered, and Ledger::kv_missed tells their share. As repair() in front
+    // of them would do it, but chosen behind them, so that they are read once, not twice. Of an empty session nothing was
+    // evicted yet, and once keys have turned (context_shift) nothing comes back: the tokens are read all the same. Errors:
+    // kInvalidArgument: the session does not look back, or is_answer is set; kIo: the file of what was evicted.
     bool repair = false;
     // The tokens stand for what decode would add (a continuation whose likelihood is asked for): no gate is asked about them.
     bool is_answer = false;
@@ -140,7 +142,7 @@ public:
     // the first call one-shot and are asked about that prompt alone, later tokens are kept; causal and linear gates go on with
     // every call. What append() and decode() feed, and RunHooks::is_answer, is never gated, nor seen by gates. Gates that rank
     // (`pith calibrate importance`) say of every token what it matters, decoded ones too.
-    // Errors: kInvalidArgument (empty prompt, token out of range, …), kBudget, kOutOfMemory, kCancelled.
+    // Errors: kInvalidArgument (empty prompt, token out of range, …), kBudget, kOutOfMemory, kCancelled, kIo (of `cold`).
     //         kInternal (logits that are not numbers: damaged weights).
     //         After an error the session is, bit for bit, as before the call; the ledger's times and peaks alone go on.
     //         For this an eviction in the middle of a later prompt keeps what it drops until the call has succeeded: the

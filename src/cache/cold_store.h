@@ -6,7 +6,7 @@
 //
 // A value: copies share what is written, which never changes, so a snapshot, a way back and sequences that go on from one
 // another cost a few words for each lane and eviction. Memory: 16 bytes for each of these, and the positions of what came back.
-// Threads: one at a time; copies may be used on other threads, and for_each_run() on several.
+// Threads: one at a time; copies may be used on other threads, and what reads rows on several.
 #pragma once
 
 #include <cstdint>

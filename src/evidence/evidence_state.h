@@ -48,6 +48,7 @@ public:
     EvidenceState(const CacheShape & shape, std::vector<EvidenceNeeds> needs, std::shared_ptr<OutputMatrices> output = nullptr);
 
     const EvidenceNeeds & needs() const { return merged_; }
+    const std::vector<EvidenceNeeds> & made_for() const { return needs_; }  // each of these
     // Whether gather() can serve these needs.
     bool covers(const EvidenceNeeds & needs) const;
     // remember() must see all

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "engine/layer_probe.h"
+#include "engine/pass/live_session.h"
+#include "engine/pass/paid_behind.h"
 #include "engine/session_state.h"
 #include "engine/tiny_session.h"
 #include "model/architecture_files.h"
@@ -175,6 +178,33 @@ TEST_P(LookBack, WhatAQuestionLooksForComesBackBehindItAsInFrontOfIt) {
     }
 }
 
+// So what was evicted is read from disk once.
+TEST_P(LookBack, WhatAQuestionPaysIsSeenWhileAllIsThere) {
+    const auto tokens = random_tokens(kContext, 384);
+    Session session = open_tiny(options_of(GetParam(), KvType::kF16, KvType::kF16));
+    Session full = open_tiny(full_options(KvType::kF16));
+    for (Session * one : {&session, &full}) { ASSERT_TRUE(one->prefill(std::span(tokens).first(60)).ok()); }
+    LiveSession & live = live_session(session);
+    PaidBehind paid(live, 60, 90);  // of two chunks the tokens from the middle of the second on
+    ASSERT_TRUE(live.seq.evidence.widen({.window = 10, .window_max = true}));
+    live.asking = &paid;
+    for (const auto & [begin, n] : {std::pair{size_t{60}, size_t{24}}, std::pair{size_t{84}, size_t{16}}}) {
+        for (Session * one : {&session, &full}) { ASSERT_TRUE(one->prefill(std::span(tokens).subspan(begin, n)).ok()); }
+    }
+    live.asking = nullptr;
+    EXPECT_TRUE(paid.is_whole(live, 10));
+    EXPECT_FALSE(paid.is_whole(live, 11));
+    for (int l = 0; l < session.n_layers(); ++l) {
+        for (int h = 0; h < session.n_kv_heads(); ++h) {
+            const auto sums = paid.of(live.seq.cache->lane(0, l, h));
+            ASSERT_EQ(sums.size(), 60U);
+            for (const float one : sums) { EXPECT_GT(one, 0); }
+            const float all = std::accumulate(sums.begin(), sums.end(), 0.0F);
+            EXPECT_LT(all, 10.0F * static_cast<float>(live.shape().n_group)) << "more than they have to pay";
+        }
+    }
+}
+
 // Longer than a chunk: some of it is evicted before it has been read, and its end may look for that, too.
 TEST_P(LookBack, WhatALongQuestionLooksForComesBackWithinTheBudget) {
     const auto tokens = random_tokens(kContext, 384);
@@ -230,6 +260,12 @@ TEST(LookBack, OnlyWhoLooksBackChoosesBehindAQuestion) {
     EXPECT_EQ(refused.code(), ErrorCode::kInvalidArgument);
     EXPECT_NE(refused.message().find("look_back"), std::string::npos) << refused.message();
     EXPECT_TRUE(contents_of(session) == before);
+
+    options.look_back = true;
+    Session looking = open_tiny(options);
+    ASSERT_TRUE(looking.prefill(tokens).ok());
+    looks.is_answer = true;
+    EXPECT_EQ(looking.prefill(std::span(tokens).first(8), looks).code(), ErrorCode::kInvalidArgument);
 }
 
 // Of every chunk, though what came back leaves in between.
@@ -253,8 +289,13 @@ TEST(LookBack, BytesBoundWhatComesBackToo) {
     options.budget = Budget(BudgetKind::kBytes, 512.0 * 1024);
     options.max_context = 1500;
     Session session = open_tiny(options);
-    ASSERT_TRUE(session.prefill(tokens).ok());
+    RunHooks looks;
+    looks.repair = true;
+    const auto question = std::span(tokens).last(20);
+    ASSERT_TRUE(session.prefill(std::span(tokens).first(1480)).ok());
+    ASSERT_TRUE(session.prefill(question, looks).ok());  // it sees the newest; all are compared with it
     EXPECT_GT(session.ledger().cold_read_bytes, 0);
+    EXPECT_GT(session.ledger().returned_entries, 0);
     EXPECT_LE(session.ledger().kv_peak_bytes, size_t{512} << 10U);
     // And where nothing is left of them, nothing comes back.
     options.budget = Budget(BudgetKind::kBytes, 230.0 * 1024);
@@ -306,6 +347,7 @@ TEST_P(LookBackOf, EveryArchitectureChoosesBehindAQuestionAsInFrontOfIt) {
     ASSERT_TRUE(behind->prefill(question, looks).ok());
     ASSERT_TRUE(in_front->repair(question).ok());
     ASSERT_TRUE(in_front->prefill(question).ok());
+    EXPECT_GT(behind->ledger().returned_entries, 0);
     EXPECT_EQ(behind->ledger().returned_entries, in_front->ledger().returned_entries);
     EXPECT_TRUE(std::ranges::equal(behind->logits(), in_front->logits()));
     for (int l = 0; l < behind->n_layers(); ++l) {

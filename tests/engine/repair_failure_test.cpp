@@ -55,8 +55,36 @@ TEST_P(RepairFailure, WhateverFailsLanesAndWhatIsColdAreAsTheyWere) {
     looks.repair = std::get<1>(GetParam());
     const auto read = std::span(tokens).subspan(90, 30);  // more than a chunk: some of it is evicted on the way
     EXPECT_GT(fail_everywhere(session, [&](Session & one) { return one.prefill(read, looks); }), 0);
+    EXPECT_GT(fail_everywhere(session, [&](Session & one) { return one.prefill(question.first(1), looks); }), 0);
+    EXPECT_GT(testing::cancel_everywhere(session,
+                                         [&](Session & one, const std::atomic<bool> * cancel) {
+                                             RunHooks hooks = looks;
+                                             hooks.cancel = cancel;
+                                             return one.prefill(question, hooks);
+                                         }),
+              0);
     looks.repair = false;
     EXPECT_GT(fail_everywhere(session, [&](Session & one) { return one.prefill(question, looks); }), 0);
+}
+
+// Where nothing was evicted yet nothing can come back, and nothing may stay of having looked.
+TEST_P(RepairFailure, OneTokenThatFindsNothingToLookForLeavesNothing) {
+    const auto model = testing::tiny_model(testing::tiny_spec());
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    const auto tokens = random_tokens(60, model->info().n_vocab);
+    Session session = open(*model);
+    ASSERT_TRUE(session.set_draft_ngram(4).ok());
+    RunHooks looks;
+    looks.repair = std::get<1>(GetParam());
+    EXPECT_GT(fail_everywhere(session, [&](Session & one) { return one.prefill(std::span(tokens).first(20)); }), 0);
+    for (int i = 20; i < 24; ++i) {
+        EXPECT_GT(fail_everywhere(session, [&](Session & one) { return one.prefill(std::span(&tokens[20], 1), looks); }), 0);
+    }
+    EXPECT_EQ(session.ledger().cold_entries, 0);
+    const std::string path = testing::scratch_file("looked.pith").string();
+    ASSERT_TRUE(session.save(path).ok());
+    const auto opened = model->open_session(path, 1);
+    EXPECT_TRUE(opened.ok()) << opened.status().message();
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, RepairFailure,

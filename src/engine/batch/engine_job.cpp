@@ -155,6 +155,7 @@ void EngineJob::start(const EngineJob * base, int64_t step) {
     state_ = RequestState::kReading;
     last_step_ = step;
     phase_ = Stopwatch();
+    repair_before_ = session_->ledger.repair_s;
     const Status status = guarded([&]() -> Status {
         if (base != nullptr) { PITH_RETURN_IF_ERROR(fork(*base)); }
         begin_observing(*session_, request_.questions);
@@ -311,7 +312,7 @@ void EngineJob::take_token() {
     if (state_ == RequestState::kReading) {
         questions_seen_ = end_observing(*session_);
         ledger.n_prompt += std::ssize(request_.tokens) - n_cached_;
-        ledger.prefill_s += phase_.seconds();
+        ledger.prefill_s += phase_.seconds() - (ledger.repair_s - repair_before_);
         release_graphs(*session_);
     } else {
         ++ledger.n_generated;

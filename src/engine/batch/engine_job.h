@@ -235,8 +235,9 @@ private:
     size_t reserved_bytes_ = 0;
     size_t bytes_alone_ = 0;
     std::optional<SequenceAside> aside_;
-    Extent extent_;    // of what is kept, and aside
-    Stopwatch phase_;  // since the prompt, or the answer, began
+    Extent extent_;             // of what is kept, and aside
+    Stopwatch phase_;           // since the prompt, or the answer, began
+    double repair_before_ = 0;  // of the ledger's, when the prompt began
 };
 
 }  // namespace pith

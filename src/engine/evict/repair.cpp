@@ -11,7 +11,6 @@
 #include "core/stopwatch.h"
 #include "device/cpu_threads.h"
 #include "engine/evict/cold_scores.h"
-#include "engine/evict/evict.h"
 #include "engine/evict/second_reading.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/pass/token_pass.h"
@@ -69,7 +68,8 @@ void add_lane(const LiveSession & session, int lane, int32_t end_of_context, Lan
     scores.wants[static_cast<size_t>(lane)] = wants_of(both);
 }
 
-// By the newest n queries that are kept of each layer. REQUIRES: what they added to lanes is there, or cold.
+// By the newest n queries that are kept of each layer; fewer, where an eviction among them has let go of some. REQUIRES: what
+// they added to lanes is there, or cold.
 Result<Scores> score_all(const LiveSession & session, size_t n, int32_t end_of_context, const ColdScorer & scorer) {
     const Sequence & seq = session.seq;
     Scores scores = no_scores(session);
@@ -267,9 +267,9 @@ Status check(const LiveSession & session, std::span<const int32_t> question) {
     return check_tokens(*session.file, question);
 }
 
-// score: what the question's queries pay, of which some may run meanwhile.
-template <class Score>
-Status repair_by(LiveSession & session, int32_t end_of_context, bool brings_back, const Score & score) {
+// score: what the question's queries pay. settle: evidence is as it is to stay, before entries change places.
+template <class Score, class Settle>
+Status repair_by(LiveSession & session, int32_t end_of_context, bool brings_back, const Score & score, const Settle & settle) {
     Ledger & ledger = session.ledger;
     Sequence & seq = session.seq;
     // Where kept keys have moved together, what is cold has no place among them.
@@ -281,9 +281,11 @@ Status repair_by(LiveSession & session, int32_t end_of_context, bool brings_back
     int64_t n_back = 0;
     uint64_t n_read = 0;
     const Status status = guarded([&]() -> Status {
-        if (!can_look) { return {}; }
         const ColdScorer scorer(session);
-        PITH_ASSIGN_OR_RETURN(Scores scores, score(scorer));
+        Scores scores;
+        if (can_look) { PITH_ASSIGN_OR_RETURN(scores, score(scorer)); }
+        settle();
+        if (!can_look) { return {}; }
         n_read = seq.cold.read_bytes() - read_before;
         missed = scores.missed();
         if (!brings_back) { return {}; }
@@ -309,34 +311,34 @@ Status repair_by(LiveSession & session, int32_t end_of_context, bool brings_back
 
 Status repair_for(LiveSession & session, std::span<const int32_t> question, bool brings_back) {
     PITH_RETURN_IF_ERROR(check(session, question));
-    return repair_by(session, static_cast<int32_t>(session.seq.n_tokens), brings_back,
-                     [&](const ColdScorer & scorer) { return score_in_front(session, question, scorer); });
+    return repair_by(
+        session, static_cast<int32_t>(session.seq.n_tokens), brings_back,
+        [&](const ColdScorer & scorer) { return score_in_front(session, question, scorer); }, [] {});
 }
 
 RepairBehind::RepairBehind(LiveSession & session, int64_t n_tokens)
     : session_(session),
       n_asked_(n_that_ask(n_tokens)),
+      needs_before_(session.seq.evidence.made_for()),
       paid_(session, static_cast<int32_t>(session.seq.n_tokens),
             static_cast<int32_t>(session.seq.n_tokens + n_tokens - static_cast<int64_t>(n_asked_))) {
+    session.ahead.drop();  // these rows have no queries
     session.seq.evidence.widen(needs_of(n_asked_));
     session.asking = &paid_;
 }
 
 Status RepairBehind::finish(bool brings_back) {
     const int32_t end = paid_.end_of_context();
-    PITH_RETURN_IF_ERROR(repair_by(session_, end, brings_back, [&](const ColdScorer & scorer) -> Result<Scores> {
-        if (paid_.is_whole(session_, static_cast<int64_t>(n_asked_))) {
-            PITH_ASSIGN_OR_RETURN(std::optional<Scores> seen, score_seen(session_, paid_, scorer));
-            if (seen) { return std::move(*seen); }
-        }
-        return score_all(session_, n_asked_, end, scorer);
-    }));
-    // Without memory for it, the session goes on with what it had.
-    static_cast<void>(guarded([&]() -> Status {
-        session_.seq.evidence.narrow(all_needs(session_, session_.seq.policy.needs()));
-        return {};
-    }));
-    return {};
+    std::optional<Scores> scores;
+    const bool whole = paid_.is_whole(session_, static_cast<int64_t>(n_asked_));
+    return repair_by(
+        session_, end, brings_back,
+        [&](const ColdScorer & scorer) -> Result<Scores> {
+            if (whole) { PITH_ASSIGN_OR_RETURN(scores, score_seen(session_, paid_, scorer)); }
+            if (!scores) { PITH_ASSIGN_OR_RETURN(scores, score_all(session_, n_asked_, end, scorer)); }
+            return std::move(*scores);
+        },
+        [&] { session_.seq.evidence.narrow(std::move(needs_before_)); });
 }
 
 }  // namespace pith

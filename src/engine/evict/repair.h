@@ -6,8 +6,9 @@
 // Nothing else changes: the question is read behind it as any other. Where prompts look back (pass/look_back.h), it sees all
 // that was evicted either way, and the choice may come behind it: then it is read once, and so is what was evicted. Whatever
 // fails, the sequence is as before. Cost: a pass over the question, and over the evicted keys on disk; RepairBehind: a product
-// of the question's queries with all keys. Memory: a lane's keys at a time, in f16; 4 bytes for each cold entry; the rows that
-// come back, in a file where the budget is a ceiling in bytes.
+// of the question's queries with all keys, where all were back while they ran; else the evicted ones from disk, too. Memory: a
+// lane's keys at a time, in f16; 4 bytes for each cold entry; the rows that come back, in a file where the budget is a ceiling
+// in bytes.
 //
 // Source:  RepairKV.
 // Differs: policy/lane/swaps.h.
@@ -15,6 +16,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "engine/pass/live_session.h"
 #include "engine/pass/paid_behind.h"
@@ -44,6 +46,7 @@ public:
 private:
     LiveSession & session_;
     size_t n_asked_;
+    std::vector<EvidenceNeeds> needs_before_;
     PaidBehind paid_;
 };
 

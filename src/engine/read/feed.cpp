@@ -76,7 +76,7 @@ Sequence::Reach reach_of(const LiveSession & session, std::span<const int32_t> t
                          bool keeps_whole_way_back) {
     const Sequence & seq = session.seq;
     const bool plain = tokens.size() == 1 && seq.n_tokens > 0 && !keeps_whole_way_back && !hooks.on_logits && !hooks.progress &&
-                       !asked(session.gates) && !(is_prompt && looks_back(session));
+                       !hooks.repair && !asked(session.gates) && !(is_prompt && looks_back(session));
     if (!plain) { return Sequence::Reach::kAll; }
     const int64_t n_lanes = session.shape().n_lanes();
     const bool due = seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1);
@@ -117,7 +117,7 @@ Status read_chunks(LiveSession & session, std::span<const int32_t> tokens, bool 
         PITH_RETURN_IF_ERROR(with_progress(reader.advance(std::ssize(chunk), nothing_follows), reader.n_done()));
         if (hooks.progress) { hooks.progress(reader.n_done(), std::ssize(tokens)); }
     }
-    return behind ? behind->finish(/*brings_back=*/true) : Status();
+    return behind ? with_progress(behind->finish(/*brings_back=*/true), reader.n_done()) : Status();
 }
 
 }  // namespace
@@ -128,6 +128,10 @@ Status feed(LiveSession & session, std::span<const int32_t> tokens, bool is_prom
     if (hooks.n_question < 0 || hooks.n_question > n) {
         return {ErrorCode::kInvalidArgument, "RunHooks::n_question is " + std::to_string(hooks.n_question) +
                                                  " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
+    }
+    if (hooks.repair && hooks.is_answer) {
+        return {ErrorCode::kInvalidArgument,
+                "RunHooks::repair is for tokens of a prompt, and is_answer says that these are none"};
     }
     if (hooks.repair && !session.options.look_back) {
         return {ErrorCode::kInvalidArgument, "RunHooks::repair is for a session that looks back: give " + item::kLookBack +
