@@ -210,8 +210,7 @@ struct pith_ledger {
     uint64_t kv_window_bytes; /* of kv_allocated_bytes: of layers that see a window only, which no policy governs */
     uint64_t kv_state_bytes;  /* of kv_allocated_bytes: states of recurrent layers */
     int64_t n_context_shifts; /* times that kept keys turned to places side by side */
-    double
-        kv_missed; /* of the last question to pith_repair() or with `repair`: its share of attention to evicted entries; -1 */
+    double kv_missed; /* of the last question, with `cold`: its share of attention to evicted entries; -1: none was asked */
     int64_t n_repairs, returned_entries, cold_entries, cold_lost_entries, cold_bytes, cold_read_bytes;
     double repair_s;
     int64_t n_drafted, n_draft_accepted; /* tokens that ran ahead, and of these those that were fed (draft_ngram) */

@@ -12,6 +12,7 @@
 #include "engine/generate_tokens.h"
 #include "engine/parts/model_parts.h"
 #include "engine/probe/likelihood.h"
+#include "engine/read_question.h"
 #include "eval/kept_prefill.h"
 #include "eval/unit_answers.h"
 #include "policy/auto_policy.h"
@@ -40,12 +41,10 @@ public:
             if (i > 0) { PITH_RETURN_IF_ERROR(session_.restore(base)); }
             std::vector<int32_t> feed = gold;
             feed.insert(feed.end(), question.feed.begin(), question.feed.end());
-            RunHooks hooks = hooks_;
-            hooks.repair = session_.looks_back();
-            if (!feed.empty() && session_.ledger().cold_entries > 0 && !hooks.repair) {
-                PITH_RETURN_IF_ERROR(session_.repair(feed, /*brings_back=*/true, hooks_.cancel));
+            const bool looks = session_.ledger().cold_entries > 0;
+            if (!feed.empty()) {
+                PITH_RETURN_IF_ERROR(looks ? read_question(session_, feed, hooks_) : session_.prefill(feed, hooks_));
             }
-            if (!feed.empty()) { PITH_RETURN_IF_ERROR(session_.prefill(feed, hooks)); }
             if (unit_.dialogue) {  // what was generated leaves the cache; the true answer comes in its place
                 PITH_ASSIGN_OR_RETURN(base, session_.snapshot());
                 gold = question.follow_up;

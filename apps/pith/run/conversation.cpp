@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "engine/parts/cache_layout.h"
 #include "engine/parts/model_parts.h"
+#include "engine/read_question.h"
 #include "pith/cache_file.h"
 #include "plan/budget_check.h"
 #include "text/plain_text.h"
@@ -132,20 +133,18 @@ Status Conversation::go_back(const State & state) {
     return {};
 }
 
-Status Conversation::read(const std::vector<int32_t> & tokens, const RunHooks & hooks) {
-    PITH_RETURN_IF_ERROR(session_->prefill(tokens, hooks));
+Status Conversation::read(const std::vector<int32_t> & tokens, const RunHooks & hooks, bool looks) {
+    PITH_RETURN_IF_ERROR(looks ? read_question(*session_, tokens, hooks) : session_->prefill(tokens, hooks));
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     for (const int32_t token : tokens) { sampler_->accept(token); }
     return {};
 }
 
 // Where what was evicted is kept, what the message looks for of it comes back. One of more than a chunk is a text of its own.
-Status Conversation::read_message(const std::vector<int32_t> & tokens, RunHooks & hooks, ChatTurn & turn) {
+Status Conversation::read_message(const std::vector<int32_t> & tokens, const RunHooks & hooks, ChatTurn & turn) {
     const bool looks = session_->ledger().cold_entries > 0 && std::ssize(tokens) <= options_.session.chunk;
     const int64_t n_before = session_->ledger().returned_entries;
-    hooks.repair = looks && session_->looks_back();
-    if (looks && !hooks.repair) { PITH_RETURN_IF_ERROR(session_->repair(tokens, /*brings_back=*/true, hooks.cancel)); }
-    PITH_RETURN_IF_ERROR(read(tokens, hooks));
+    PITH_RETURN_IF_ERROR(read(tokens, hooks, looks));
     if (!looks) { return {}; }
     turn.kv_missed = session_->ledger().kv_missed;
     turn.n_returned = session_->ledger().returned_entries - n_before;

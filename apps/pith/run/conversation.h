@@ -94,8 +94,9 @@ private:
     std::string line_between(std::string_view words) const;
     Result<State> state();
     Status go_back(const State & state);
-    Status read_message(const std::vector<int32_t> & tokens, RunHooks & hooks, ChatTurn & turn);
-    Status read(const std::vector<int32_t> & tokens, const RunHooks & hooks);
+    Status read_message(const std::vector<int32_t> & tokens, const RunHooks & hooks, ChatTurn & turn);
+    // looks: what they look for among what was evicted comes back.
+    Status read(const std::vector<int32_t> & tokens, const RunHooks & hooks, bool looks = false);
 
     const Model & model_;
     const Tokenizer & tokenizer_;

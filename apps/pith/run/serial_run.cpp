@@ -18,6 +18,7 @@
 #include "common/base/interrupt.h"
 #include "common/base/ledger_report.h"
 #include "common/base/progress.h"
+#include "engine/read_question.h"
 
 namespace pith::app {
 namespace {
@@ -49,13 +50,13 @@ public:
     }
 
 private:
-    // n_question: tokens at the end that ask. repairs: RunHooks::repair.
-    Status prefill(Session & session, const std::vector<int32_t> & tokens, int n_question = 0, bool repairs = false) {
+    // n_question: tokens at the end that ask. looks: what they look for among what was evicted comes back.
+    Status prefill(Session & session, const std::vector<int32_t> & tokens, int n_question = 0, bool looks = false) {
         RunHooks hooks;
         hooks.n_question = n_question;
-        hooks.repair = repairs;
         hooks.cancel = &cancel_;
-        PITH_RETURN_IF_ERROR(with_progress(hooks, [&] { return session.prefill(tokens, hooks); }));
+        PITH_RETURN_IF_ERROR(with_progress(
+            hooks, [&] { return looks ? read_question(session, tokens, hooks) : session.prefill(tokens, hooks); }));
         tell_of_roomy_budget(session, tokens.size());
         return {};
     }
@@ -159,7 +160,7 @@ private:
                 PITH_RETURN_IF_ERROR(
                     session.evict_for_questions(prompt_.questions[i], second_stage->policy, second_stage->budget, &cancel_));
             }
-            PITH_RETURN_IF_ERROR(read_question(session, prompt_.questions[i]));
+            PITH_RETURN_IF_ERROR(read_and_tell(session, prompt_.questions[i]));
             PITH_RETURN_IF_ERROR(answer(session, sampler, i));
             if (n_returned_) {
                 outcome_.answers.back().kv_missed = session.ledger().kv_missed;
@@ -170,13 +171,12 @@ private:
     }
 
     // Where what was evicted is kept, what the question looks for of it comes back.
-    Status read_question(Session & session, const std::vector<int32_t> & question) {
+    Status read_and_tell(Session & session, const std::vector<int32_t> & question) {
         n_returned_.reset();
         const bool looks = session.ledger().cold_entries > 0;
-        const bool behind = looks && session.looks_back() && !flags_.no_repair;
         const int64_t n_before = session.ledger().returned_entries;
-        if (looks && !behind) { PITH_RETURN_IF_ERROR(session.repair(question, !flags_.no_repair, &cancel_)); }
-        PITH_RETURN_IF_ERROR(prefill(session, question, /*n_question=*/0, behind));
+        if (looks && flags_.no_repair) { PITH_RETURN_IF_ERROR(session.repair(question, /*brings_back=*/false, &cancel_)); }
+        PITH_RETURN_IF_ERROR(prefill(session, question, /*n_question=*/0, looks && !flags_.no_repair));
         if (!looks) { return {}; }
         const Ledger & ledger = session.ledger();
         n_returned_ = ledger.returned_entries - n_before;

@@ -275,7 +275,7 @@ bool EngineJob::advance(int64_t n, int64_t step) {
     bool advanced = false;
     const Status status = guarded([&]() -> Status {
         PITH_RETURN_IF_ERROR(chunks_->advance(n, /*nothing_follows=*/!behind_));
-        if (behind_ && chunks_->done()) { PITH_RETURN_IF_ERROR(behind_->finish(request_.repair)); }
+        if (behind_ && chunks_->done()) { PITH_RETURN_IF_ERROR(behind_->finish()); }
         advanced = true;
         n_read_ += state_ == RequestState::kReading ? n : 0;
         if (chunks_->done()) { take_token(); }

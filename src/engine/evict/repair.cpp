@@ -327,12 +327,12 @@ RepairBehind::RepairBehind(LiveSession & session, int64_t n_tokens)
     session.asking = &paid_;
 }
 
-Status RepairBehind::finish(bool brings_back) {
+Status RepairBehind::finish() {
     const int32_t end = paid_.end_of_context();
     std::optional<Scores> scores;
     const bool whole = paid_.is_whole(session_, static_cast<int64_t>(n_asked_));
     return repair_by(
-        session_, end, brings_back,
+        session_, end, /*brings_back=*/true,
         [&](const ColdScorer & scorer) -> Result<Scores> {
             if (whole) { PITH_ASSIGN_OR_RETURN(scores, score_seen(session_, paid_, scorer)); }
             if (!scores) { PITH_ASSIGN_OR_RETURN(scores, score_all(session_, n_asked_, end, scorer)); }

@@ -41,7 +41,7 @@ public:
 
     // They are in the lanes, or evicted. Nothing that follows in the call can fail. Errors: as repair_for(); the call is then
     // to be rolled back.
-    Status finish(bool brings_back);
+    Status finish();
 
 private:
     LiveSession & session_;

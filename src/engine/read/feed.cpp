@@ -117,7 +117,7 @@ Status read_chunks(LiveSession & session, std::span<const int32_t> tokens, bool 
         PITH_RETURN_IF_ERROR(with_progress(reader.advance(std::ssize(chunk), nothing_follows), reader.n_done()));
         if (hooks.progress) { hooks.progress(reader.n_done(), std::ssize(tokens)); }
     }
-    return behind ? with_progress(behind->finish(/*brings_back=*/true), reader.n_done()) : Status();
+    return behind ? with_progress(behind->finish(), reader.n_done()) : Status();
 }
 
 }  // namespace
