@@ -83,10 +83,7 @@ TEST_P(Repair, LogitsAreThoseOfAFullCacheWithExactlyTheKeptEntriesUnmasked) {
     EXPECT_GT(session.ledger().kv_missed, 0);
     EXPECT_LT(session.ledger().kv_missed, 1);
     EXPECT_NE(before, after);
-    EXPECT_EQ(n_in_all(before), n_in_all(after));
-    for (size_t i = 0; i < before.size(); ++i) {
-        EXPECT_GE(static_cast<int64_t>(after[i].size()), static_cast<int64_t>(before[i].size()) / kLeastShare) << "lane " << i;
-    }
+    for (size_t i = 0; i < before.size(); ++i) { EXPECT_EQ(after[i].size(), before[i].size()) << "lane " << i; }
 
     std::vector<float> got;
     RunHooks rows;
@@ -212,6 +209,7 @@ size_t resident_bytes_of(const std::string & path) {
 TEST(Repair, AFileOfMuchThatWasEvictedIsCheckedAndReadWithLittleOfItInMemory) {
     SessionOptions options = options_of("knorm", PrefillSchedule::kChunked, KvType::kF32, KvType::kF32);
     options.chunk = 512;
+    options.context_shift = false;  // once keys have moved nothing is written any more
     Session session = open_tiny(options);
     ASSERT_TRUE(session.prefill(random_tokens(8000, 384)).ok());
     const std::string path = testing::scratch_file("much-cold.pith").string();
@@ -291,8 +289,8 @@ LaneOfBoth some_lane(const std::function<float(int32_t)> & paid) {
 TEST(Swaps, WhatIsLookedForBringsTheTextAroundIt) {
     const LaneOfBoth lane = some_lane([](int32_t p) { return p == 70 ? 0.5F : p == 80 ? 0.25F : 0.0F; });
     const auto wants = wants_of(lane);
-    const LaneSwaps swaps = choose_swaps(lane, wants, 20);
-    EXPECT_EQ(swaps.in.size(), 19U);
+    const LaneSwaps swaps = choose_swaps(lane, wants, 31);
+    EXPECT_EQ(swaps.in.size(), 30U);
     EXPECT_EQ(swaps.out.size(), 19U);
     for (int32_t p = 70 - kWantedAround; p <= 70 + kWantedAround; ++p) {
         EXPECT_TRUE(std::ranges::binary_search(swaps.in, p)) << p;
@@ -304,45 +302,6 @@ TEST(Swaps, WhatIsLookedForBringsTheTextAroundIt) {
     EXPECT_EQ(few.in, std::vector<int32_t>{70});
     // Of what nobody wants that which is here stays.
     EXPECT_TRUE(choose_swaps(lane, std::vector<float>(100), 20).in.empty());
-}
-
-// Beside a sort of all entries.
-TEST(Swaps, EntriesAreThoseThatAreWantedMostOverAllLanes) {
-    std::mt19937 random(5);
-    for (int round = 0; round < 200; ++round) {
-        const size_t n_lanes = 1 + random() % 6;
-        std::vector<std::vector<float>> wants(n_lanes);
-        std::vector<WantingLane> lanes;
-        int64_t n_held = 0;
-        for (auto & lane : wants) {
-            lane.resize(1 + random() % 60);
-            const bool few_values = round % 3 == 0;
-            for (float & want : lane) {
-                want = few_values ? static_cast<float>(random() % 3) : std::exponential_distribution<float>()(random);
-            }
-            const auto n = static_cast<int64_t>(random() % (lane.size() + 1));
-            for (int64_t i = 0; i < n / 8; ++i) { lane[static_cast<size_t>(i)] = INFINITY; }
-            lanes.push_back({lane, n});
-            n_held += n;
-        }
-        const auto numbers = numbers_to_hold(lanes);
-        ASSERT_EQ(numbers.size(), n_lanes);
-        float least_in = INFINITY;
-        float most_out = 0;
-        int64_t n_then = 0;
-        for (size_t i = 0; i < n_lanes; ++i) {
-            const int64_t floor = lanes[i].n_held / kLeastShare;
-            EXPECT_GE(numbers[i], floor);
-            ASSERT_LE(numbers[i], std::ssize(wants[i]));
-            n_then += numbers[i];
-            std::ranges::sort(wants[i], std::greater<>());
-            const auto n = static_cast<size_t>(numbers[i]);
-            if (numbers[i] > floor) { least_in = std::min(least_in, wants[i][n - 1]); }
-            if (n < wants[i].size()) { most_out = std::max(most_out, wants[i][n]); }
-        }
-        EXPECT_LE(most_out, least_in) << "round " << round;
-        EXPECT_EQ(n_then, n_held) << "round " << round;
-    }
 }
 
 }  // namespace

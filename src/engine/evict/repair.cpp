@@ -175,24 +175,9 @@ int64_t n_before(std::span<const int32_t> positions, int32_t end) {
     return std::ranges::lower_bound(positions, end) - positions.begin();
 }
 
-// [governed lane] how many entries of the context it holds then.
-std::vector<int64_t> numbers_then(const LiveSession & session, const Scores & scores, int32_t end_of_context) {
-    const RaggedCache & cache = *session.seq.cache;
-    std::vector<WantingLane> lanes;
-    for (const int layer : session.governed) {
-        for (int h = 0; h < session.shape().n_kv_heads; ++h) {
-            const int lane = cache.lane(0, layer, h);
-            lanes.push_back({scores.wants[static_cast<size_t>(lane)], n_before(cache.positions(lane), end_of_context)});
-        }
-    }
-    return numbers_to_hold(lanes);
-}
-
 Result<Exchange> plan_exchange(const LiveSession & session, Scores scores, int32_t end_of_context, const ColdScorer & scorer) {
     const RaggedCache & cache = *session.seq.cache;
     Exchange exchange;
-    const std::vector<int64_t> numbers = numbers_then(session, scores, end_of_context);
-    auto number = numbers.begin();
     for (const int layer : session.governed) {
         LayerPlan plan{layer, {}};
         Ragged<int32_t> places;
@@ -206,7 +191,7 @@ Result<Exchange> plan_exchange(const LiveSession & session, Scores scores, int32
             both.cut_at(end_of_context);
             const int at = cache.lane(0, layer, h);
             const auto wants = std::exchange(scores.wants[static_cast<size_t>(at)], {});
-            const LaneSwaps swaps = choose_swaps(both, wants, *number++);
+            const LaneSwaps swaps = choose_swaps(both, wants, n_before(cache.positions(at), end_of_context));
             changes = changes || !swaps.in.empty() || !swaps.out.empty();
             LaneExchange lane = exchange_of(both, cold, swaps, cache.length(at));
             plan.keep.push_row(lane.keep);

@@ -2,7 +2,7 @@
 // engine.
 //
 // The question runs behind the lanes as queries only (second_reading.h); what these pay to each lane's entries, kept and cold
-// in one softmax (cold_scores.h), decides which of them it holds; all together hold as many as before (policy/lane/swaps.h).
+// in one softmax (cold_scores.h), decides which of them it holds, as many as before (policy/lane/swaps.h).
 // Nothing else changes: the question is read behind it as any other. Where prompts look back (pass/look_back.h), it sees all
 // that was evicted either way, and the choice may come behind it: then it is read once, and so is what was evicted. Whatever
 // fails, the sequence is as before. Cost: a pass over the question, and over the evicted keys on disk; RepairBehind: a product

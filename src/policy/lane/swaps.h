@@ -1,12 +1,12 @@
 // swaps.h - which evicted entries a question wants back, and which of those that are here leave for them. Stage: select.
 // Pure C++: no ggml, no I/O.
 //
-// In three steps: how much each entry of a lane is wanted; how many entries each lane holds then, of as many in all as now; and
-// which those are. Heads that look at much of the text so get room from heads that look at little of it.
+// In two steps: how much each entry of a lane is wanted, and which of them it holds then, as many as now. Heads keep the room
+// that the policy gave them: what some look up while an answer is written no question shows, and one ranking of all lanes'
+// entries takes their room for heads that look at much of the text.
 //
 // Source:  RepairKV: positions that a question's tokens pay most to come back, with the text around each.
-// Differs: there the same positions in every lane, and in each the same number; here each lane has its own, of one ranking of
-//          all lanes' entries.
+// Differs: there the same positions in every lane; here each lane has its own.
 #pragma once
 
 #include <algorithm>
@@ -34,22 +34,11 @@ struct LaneOfBoth {
     }
 };
 
-inline constexpr int kWantedAround = 6;  // an entry that is looked for brings so many positions on both sides
+inline constexpr int kWantedAround = 12;  // an entry that is looked for brings so many positions on both sides
 
 // [entry]: the most that is paid within kWantedAround, and a little for what is paid to the entry itself; infinity: protected.
 // Cost: O(n).
 std::vector<float> wants_of(const LaneOfBoth & lane);
-
-// A lane that takes part in an exchange.
-struct WantingLane {
-    std::span<const float> wants;  // of all its entries
-    int64_t n_held = 0;            // now
-};
-
-// How many each lane holds then: those that are wanted most over all lanes, and in each at least one for every kLeastShare that
-// it holds now. In all as many as now.   Cost: O(n), n all entries.
-inline constexpr int64_t kLeastShare = 8;
-std::vector<int64_t> numbers_to_hold(std::span<const WantingLane> lanes);
 
 struct LaneSwaps {  // indices into the lane's entries, ascending
     std::vector<int32_t> out;
