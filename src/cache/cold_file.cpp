@@ -1,6 +1,7 @@
 // cold_file.cpp - positioned reads and writes.
 #include "cache/cold_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,16 +15,20 @@
 namespace pith {
 namespace {
 
-Status failed(const char * what) {
-    return {ErrorCode::kIo, std::string("cannot ") + what + " entries that were evicted, in a temporary file: " +
-                                std::strerror(errno) + "; name another folder with TMPDIR, or leave out " + item::kCold};
+Status failed(const char * what, const std::string & why = std::strerror(errno)) {
+    return {ErrorCode::kIo, std::string("cannot ") + what + " entries that were evicted, in a temporary file: " + why +
+                                "; name another folder with TMPDIR, or leave out " + item::kCold};
+}
+
+Status failed_in_file(const Status & why) {
+    return {ErrorCode::kIo, "cannot read entries that were evicted, which are in a file: " + why.message()};
 }
 
 }  // namespace
 
-Result<std::shared_ptr<ColdFile>> ColdFile::make(uint64_t most_bytes) {
+Result<std::shared_ptr<ColdFile>> ColdFile::make() {
     PITH_ASSIGN_OR_RETURN(const int descriptor, open_file_without_name());
-    std::shared_ptr<ColdFile> made(new (std::nothrow) ColdFile(descriptor, most_bytes));
+    std::shared_ptr<ColdFile> made(new (std::nothrow) ColdFile(descriptor));
     if (!made) {
         close(descriptor);
         return {ErrorCode::kOutOfMemory, "no memory for what keeps evicted entries"};
@@ -32,20 +37,23 @@ Result<std::shared_ptr<ColdFile>> ColdFile::make(uint64_t most_bytes) {
 }
 
 ColdFile::ColdFile(std::vector<Part> parts) : parts_(std::move(parts)) {
-    for (const Part & part : parts_) { most_bytes_ += part.size; }
-    end_ = most_bytes_;
+    for (const Part & part : parts_) { end_ += part.size; }
 }
 
 ColdFile::~ColdFile() {
     if (descriptor_ >= 0) { close(descriptor_); }
 }
 
-std::optional<uint64_t> ColdFile::take_room(uint64_t size) noexcept {
-    uint64_t begin = end_.load();
-    do {
-        if (size > most_bytes_ || begin > most_bytes_ - size) { return std::nullopt; }
-    } while (!end_.compare_exchange_weak(begin, begin + size));
-    return begin;
+// Where the file system cannot, it goes with the file.
+ColdFile::Room::~Room() {
+#ifdef FALLOC_FL_PUNCH_HOLE
+    (void)fallocate(file_->descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin_),
+                    static_cast<off_t>(size_));
+#endif
+}
+
+std::shared_ptr<const ColdFile::Room> ColdFile::take_room(uint64_t size) {
+    return std::make_shared<const Room>(shared_from_this(), end_.fetch_add(size), size);
 }
 
 Status ColdFile::write(uint64_t at, std::span<const uint8_t> bytes) const {
@@ -65,9 +73,8 @@ Status ColdFile::read(uint64_t at, std::span<uint8_t> bytes) const {
             at -= part.size;
             continue;
         }
-        const std::span<const uint8_t> there = part.file->read(static_cast<size_t>(part.begin + at), bytes);
-        if (there.data() != bytes.data()) { std::ranges::copy(there, bytes.begin()); }
-        return {};
+        const Status copied = part.file->copy(static_cast<size_t>(part.begin + at), bytes);
+        return copied.ok() ? Status() : failed_in_file(copied);
     }
     while (!bytes.empty()) {
         const ssize_t n = pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(at));

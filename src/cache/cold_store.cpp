@@ -99,11 +99,18 @@ Status ColdStore::write_rows(const RaggedCache & cache, int layer, int kv_head, 
 }
 
 Status ColdStore::add_dropped(const RaggedCache & cache, std::span<const LayerKeep> keeps) {
+    struct Part {
+        int layer = 0;
+        int kv_head = 0;
+        std::vector<int32_t> gone;  // entries
+        Segment segment;            // from the room's beginning on
+    };
+    std::vector<Part> parts;
     std::vector<Lane> lanes = *lanes_;
     lanes.resize(static_cast<size_t>(cache.n_lanes()));
     int64_t n_entries = n_entries_;
     int64_t n_lost = n_lost_;
-    uint64_t n_bytes = n_bytes_;
+    uint64_t n_new_bytes = 0;
     for (const LayerKeep & one : keeps) {
         if (!cache.layout().governs(one.layer)) { continue; }
         for (int h = 0; h < cache.n_kv_heads(one.layer); ++h) {
@@ -120,28 +127,35 @@ Status ColdStore::add_dropped(const RaggedCache & cache, std::span<const LayerKe
             });
             n_entries += static_cast<int64_t>(n_all - gone.size());
             if (gone.empty()) { continue; }
-            Segment segment{.n = static_cast<int32_t>(gone.size())};
+            const Segment segment{.at = n_new_bytes, .n = static_cast<int32_t>(gone.size())};
             const uint64_t size = segment_bytes(segment, one.layer);
-            if (!spill_) { PITH_ASSIGN_OR_RETURN(spill_, ColdFile::make(most_bytes_)); }
-            const std::optional<uint64_t> place = spill_->take_room(size);
-            if (!place) {
+            if (n_bytes_ + n_new_bytes + size > most_bytes_) {
                 n_lost += segment.n;
                 continue;
             }
-            segment.at = *place;
-            PITH_RETURN_IF_ERROR(write_rows(cache, one.layer, h, gone, segment));
-            lane.segments.push_back(segment);
             n_entries += segment.n;
-            n_bytes += size;
+            n_new_bytes += size;
+            parts.push_back({one.layer, h, std::move(gone), segment});
         }
+    }
+    std::shared_ptr<const ColdFile::Room> room;
+    if (!parts.empty()) {
+        if (!spill_) { PITH_ASSIGN_OR_RETURN(spill_, ColdFile::make()); }
+        room = spill_->take_room(n_new_bytes);
+    }
+    for (Part & part : parts) {
+        part.segment.at += room->begin();
+        PITH_RETURN_IF_ERROR(write_rows(cache, part.layer, part.kv_head, part.gone, part.segment));
+        lanes[static_cast<size_t>(cache.lane(0, part.layer, part.kv_head))].segments.push_back(part.segment);
     }
     PITH_RETURN_IF_ERROR(cache.health());
     CopyOnWrite<std::vector<Lane>> then;
     then.own() = std::move(lanes);
+    if (room) { rooms_.own().push_back(std::move(room)); }
     lanes_ = std::move(then);
     n_entries_ = n_entries;
     n_lost_ = n_lost;
-    n_bytes_ = n_bytes;
+    n_bytes_ += n_new_bytes;
     return {};
 }
 

@@ -44,7 +44,7 @@ public:
     };
 
     ColdStore() = default;  // keeps nothing
-    // layout: of a cache of these rows. most_bytes: of what is evicted from now on; what would be more is lost.
+    // layout: of a cache of these rows. most_bytes: of all that this store refers to; what would be more is lost.
     ColdStore(std::shared_ptr<const CacheLayout> layout, uint64_t most_bytes);
     // With what a file holds. lanes: [lane of the cache]. REQUIRES: their segments are the saved file's, one behind the other.
     ColdStore(std::shared_ptr<const CacheLayout> layout, uint64_t most_bytes, std::shared_ptr<ColdFile> saved,
@@ -91,7 +91,8 @@ private:
     std::shared_ptr<const CacheLayout> layout_;  // null: it keeps nothing
     uint64_t most_bytes_ = 0;
     std::shared_ptr<ColdFile> saved_;
-    std::shared_ptr<ColdFile> spill_;  // null: nothing was evicted since
+    std::shared_ptr<ColdFile> spill_;                                        // null: nothing was evicted since
+    CopyOnWrite<std::vector<std::shared_ptr<const ColdFile::Room>>> rooms_;  // of the spill file, one an eviction
     CopyOnWrite<std::vector<Lane>> lanes_;
     int64_t n_entries_ = 0;
     int64_t n_lost_ = 0;

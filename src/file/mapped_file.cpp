@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -69,16 +70,31 @@ void MappedFile::close() {
     descriptor_ = -1;
 }
 
-std::span<const uint8_t> MappedFile::read(size_t offset, std::span<uint8_t> buffer) const {
+size_t MappedFile::read_some(size_t offset, std::span<uint8_t> buffer) const {
     size_t n_read = 0;
     while (descriptor_ >= 0 && n_read < buffer.size()) {
+        errno = 0;
         const ssize_t n =
             pread(descriptor_, buffer.data() + n_read, buffer.size() - n_read, static_cast<off_t>(offset + n_read));
         if (n < 0 && errno == EINTR) { continue; }
         if (n <= 0) { break; }
         n_read += static_cast<size_t>(n);
     }
-    return n_read == buffer.size() ? std::span<const uint8_t>(buffer) : bytes().subspan(offset, buffer.size());
+    return n_read;
+}
+
+Status MappedFile::copy(size_t offset, std::span<uint8_t> buffer) const {
+    if (descriptor_ < 0) {
+        std::ranges::copy(bytes().subspan(offset, buffer.size()), buffer.begin());
+        return {};
+    }
+    if (read_some(offset, buffer) == buffer.size()) { return {}; }
+    return {ErrorCode::kIo, errno != 0 ? std::strerror(errno) : "it has become shorter since it was opened"};
+}
+
+std::span<const uint8_t> MappedFile::read(size_t offset, std::span<uint8_t> buffer) const {
+    return read_some(offset, buffer) == buffer.size() ? std::span<const uint8_t>(buffer)
+                                                      : bytes().subspan(offset, buffer.size());
 }
 
 void MappedFile::prefetch() const {

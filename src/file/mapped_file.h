@@ -30,6 +30,9 @@ public:
     // memory and touching one is dear (virtual machines). Otherwise, or where the system cannot read them, they are read where
     // they are mapped.
     std::span<const uint8_t> read(size_t offset, std::span<uint8_t> buffer) const;
+    // The same bytes, always into the buffer, for whoever lives on when they cannot be read: where the file was kept open no
+    // page of the mapping is touched, as that would end the process. REQUIRES: inside the file as it was opened. Errors: kIo.
+    Status copy(size_t offset, std::span<uint8_t> buffer) const;
 
     // Asks the kernel to read the file ahead.
     void prefetch() const;
@@ -39,6 +42,7 @@ public:
 private:
     MappedFile(uint8_t * data, size_t size, int descriptor) : data_(data), size_(size), descriptor_(descriptor) {}
     void close();
+    size_t read_some(size_t offset, std::span<uint8_t> buffer) const;  // of a file that was kept open: bytes read
 
     uint8_t * data_ = nullptr;
     size_t size_ = 0;

@@ -110,6 +110,38 @@ TEST(ColdStates, AreSharedByWhatBeginsAlike) {
     EXPECT_EQ(answer_of(engine_with(folder.file("s")), other).n_cached, end_of(600));
 }
 
+// What a conversation may keep on disk is its own: those that went on from the same beginning before it have taken none of it.
+TEST(ColdStates, HaveTheirRoomOnDiskForThemselves) {
+    const auto ledger_of = [](Engine & engine, unsigned seed, uint64_t room) {
+        Request request = turn_of(seed == 0 ? 300 : 600);
+        const auto others = random_tokens(kTokens, 384, seed);
+        if (seed > 0) { std::copy(others.begin() + 295, others.begin() + 600, request.tokens.begin() + 295); }
+        request.options.cold_bytes = room;
+        const auto id = engine.submit(request);
+        EXPECT_TRUE(id.ok()) << id.status().message();
+        EXPECT_TRUE(engine.run().ok());
+        EXPECT_EQ(engine.state(*id), RequestState::kDone) << engine.status(*id).message();
+        EXPECT_EQ(engine.n_cached(*id) > 0, seed > 0) << "all but the first go on from its state";
+        const Ledger ledger = engine.ledger(*id).value();
+        EXPECT_TRUE(engine.forget(*id).ok());
+        return ledger;
+    };
+    EngineOptions options = engine_with("");
+    options.cache_memory_bytes = 64U << 20U;
+    auto roomy = tiny().engine(options);
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(roomy.ok() && engine.ok());
+    ledger_of(*roomy, 0, 1U << 30U);
+    const auto room = static_cast<uint64_t>(ledger_of(*roomy, 1, 1U << 30U).cold_bytes);
+    ASSERT_GT(room, 0U);
+    ledger_of(*engine, 0, room + room / 8);
+    for (unsigned seed = 1; seed < 9; ++seed) {
+        const Ledger ledger = ledger_of(*engine, seed, room + room / 8);
+        EXPECT_EQ(ledger.cold_lost_entries, 0) << "the " << seed << "th";
+        EXPECT_GT(ledger.cold_entries, 0);
+    }
+}
+
 TEST(ColdStates, OfManyTurnsLieInAFewFilesAtATime) {
     const TempFolder folder;
     const std::string states = folder.file("s");
