@@ -100,7 +100,10 @@ struct Request {
     // over these tokens, and over the evicted keys on disk; everybody else's next token waits for it. Where prompts look back
     // (SessionOptions::look_back) it is done behind these tokens, while they are read (RunHooks::repair), and costs little.
     bool repair = true;
-    int max_tokens = 256;       // of the answer; 0 with `keep`: the prompt is read, no more
+    int max_tokens = 256;  // of the answer; 0 with `keep`: the prompt is read, no more
+    // Where so long an answer could never fit beside the prompt, under the ceiling: it ends at as many tokens as could, which
+    // are at least so many, or else it is refused. 0: it is refused. With `keep` and with `after` there is no such choice.
+    int least_tokens = 0;
     std::vector<int32_t> stop;  // tokens that end the answer, and are no part of it
     int priority = 0;           // higher first; among equals the earlier
     // With EngineOptions::cache_dir or cache_memory_bytes: requests share stored states with requests of the same name only.

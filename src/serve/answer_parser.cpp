@@ -6,8 +6,19 @@
 
 namespace pith::serve {
 
+namespace {
+
+// Where calls are looked for, the end of a message is told: whom the next one is for may follow.
+ReasoningMarks marks_of(const AnswerForm & form) {
+    ReasoningMarks marks = form.reasoning;
+    if (form.tools) { std::erase(marks.silent, marks.close); }
+    return marks;
+}
+
+}  // namespace
+
 AnswerParser::AnswerParser(const AnswerForm & form)
-    : reasoning_(form.reasoning, form.close_token >= 0), hides_reasoning_(form.hides_reasoning) {
+    : reasoning_(marks_of(form), form.close_token >= 0), hides_reasoning_(form.hides_reasoning) {
     if (form.tools) { calls_.emplace(*form.tools, form.functions, form.only_one_call, form.texts); }
 }
 

@@ -196,18 +196,23 @@ Result<std::string> Api::whole_prompt_text(Conversation & chat, bool plain) cons
         return lost_messages(tokenizer_, chat.messages, chat.options, text, plain);
     };
     auto text = prompt_text(chat, plain);
-    const bool refused = text.status().code() == ErrorCode::kInvalidArgument;
-    if (!text.ok() && !(refused && has_late_system(chat.messages))) { return text; }
-    std::vector<size_t> lost = text.ok() ? lost_of(*text) : std::vector<size_t>();
+    const auto is_refused = [](const Status & status) { return status.code() == ErrorCode::kInvalidArgument; };
+    if (!text.ok() && !is_refused(text.status())) { return text; }
+    const std::vector<size_t> lost = text.ok() ? lost_of(*text) : std::vector<size_t>();
     if (text.ok() && lost.empty()) { return text; }
+    // Templates differ in what order of roles they take; the words are the same.
     const std::vector<ChatMessage> as_given = chat.messages;
-    if (has_late_system(as_given)) {
-        chat.messages = with_one_system(as_given);
+    const auto with_system_in_front = [](std::span<const ChatMessage> messages) {
+        return has_late_system(messages) ? with_one_system(messages) : std::vector(messages.begin(), messages.end());
+    };
+    for (const auto rewrite : {+with_system_in_front, &with_neighbours_joined, &with_words_in_results}) {
+        std::vector<ChatMessage> messages = rewrite(chat.messages);
+        if (messages.size() == chat.messages.size() && !has_late_system(chat.messages)) { continue; }  // nothing has changed
+        chat.messages = std::move(messages);
         auto again = prompt_text(chat, plain);
-        if (!again.ok()) { return text.ok() ? again : text; }
-        if (lost_of(*again).empty()) { return again; }
-        if (!text.ok()) { return text; }
+        if (again.ok() ? lost_of(*again).empty() : !is_refused(again.status())) { return again; }
     }
+    if (!text.ok()) { return text; }
     const ChatMessage & first = as_given[lost.front()];
     return wrong(field(place_of(first, *chat.asked)) + " would be lost: this model's chat template writes no such " +
                  first.role + " message there; put its text into a user's message");

@@ -30,7 +30,7 @@ Result<ApiReply> Api::count_tokens(const ApiRequest & request) const {
     PITH_ASSIGN_OR_RETURN(const Body read, parse_body(request.body));
     const Json & body = read.json();
     if (const auto error = refused_thread(body)) { return reply_of(*error); }
-    PITH_ASSIGN_OR_RETURN(ChatRequest asked, parse_count_request(body));
+    PITH_ASSIGN_OR_RETURN(ChatRequest asked, parse_count_request(body, tokenizer_));
     PITH_ASSIGN_OR_RETURN(const Prompt prompt, chat_prompt(asked));
     ApiReply reply;
     reply.body = dump({{"input_tokens", prompt.n_tokens()}});

@@ -19,6 +19,8 @@ namespace pith::serve {
 
 inline constexpr double kMapS = 0.5;     // between two maps of a cache
 inline constexpr double kMapShare = 50;  // and at least so many times what making one takes of everybody's time
+// Of an answer that must fit beside its prompt, where something could be evicted instead: that is more than most answers take.
+inline constexpr int kWorthKeepingAll = 2048;
 inline constexpr int kDefaultSlots = 4;  // shown while fewer run
 
 // A prompt that several answers begin with: a request that is kept, from which theirs go on.
@@ -53,6 +55,7 @@ struct Generator::Run {
         one.cache_at = job.cache_at;
         one.use_cache = job.uses_cache;
         one.repair = job.repairs;
+        one.least_tokens = job.may_evict ? kWorthKeepingAll : 1;
         add_answer(one);
         return one;
     }

@@ -57,9 +57,11 @@ Result<Json> variables_of(const ChatOptions & options) {
     return read_json("the template's variables", options.variables, Json::value_t::object);
 }
 
-Result<Json> message_of(const ChatMessage & message) {
+// names_thinking: the template calls thoughts so, as gpt-oss's does, which refuses them beside what is said.
+Result<Json> message_of(const ChatMessage & message, bool names_thinking) {
     Json json = {{"role", message.role}, {"content", message.content}};
     if (!message.reasoning.empty()) { json["reasoning_content"] = message.reasoning; }
+    if (names_thinking && !message.reasoning.empty() && message.content.empty()) { json["thinking"] = message.reasoning; }
     if (!message.tool_calls.empty()) {
         PITH_ASSIGN_OR_RETURN(json["tool_calls"],
                               read_json("a message's tool calls", message.tool_calls, Json::value_t::array));
@@ -112,8 +114,9 @@ Result<std::string> ChatTemplate::render(std::span<const ChatMessage> messages, 
         return by_list(messages, options.add_assistant);
     }
     Json values = {{"messages", Json::array()}};
+    const bool names_thinking = source_.find("message.thinking") != std::string::npos;
     for (const ChatMessage & message : messages) {
-        PITH_ASSIGN_OR_RETURN(Json one, message_of(message));
+        PITH_ASSIGN_OR_RETURN(Json one, message_of(message, names_thinking));
         values["messages"].push_back(std::move(one));
     }
     PITH_ASSIGN_OR_RETURN(Json tools, tools_of(options));

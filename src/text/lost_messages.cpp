@@ -36,6 +36,11 @@ bool stand_in(const Tokenizer & tokenizer, std::span<const ChatMessage> messages
     return true;
 }
 
+void append_paragraph(const std::string & text, std::string & to) {
+    if (!to.empty() && !text.empty()) { to += "\n\n"; }
+    to += text;
+}
+
 }  // namespace
 
 bool has_late_system(std::span<const ChatMessage> messages) {
@@ -67,10 +72,36 @@ std::vector<ChatMessage> with_one_system(std::span<const ChatMessage> messages) 
             all.push_back(message);
             continue;
         }
-        if (!system.content.empty() && !message.content.empty()) { system.content += "\n\n"; }
-        system.content += message.content;
+        append_paragraph(message.content, system.content);
     }
     all.front() = std::move(system);
+    return all;
+}
+
+std::vector<ChatMessage> with_neighbours_joined(std::span<const ChatMessage> messages) {
+    std::vector<ChatMessage> all;
+    for (const ChatMessage & message : messages) {
+        const bool is_alike = !all.empty() && all.back().role == message.role && message.role != "tool" &&
+                              all.back().tool_calls.empty() && (message.role != "assistant" || message.reasoning.empty());
+        if (!is_alike) {
+            all.push_back(message);
+            continue;
+        }
+        append_paragraph(message.content, all.back().content);
+        all.back().tool_calls = message.tool_calls;
+    }
+    return all;
+}
+
+std::vector<ChatMessage> with_words_in_results(std::span<const ChatMessage> messages) {
+    std::vector<ChatMessage> all;
+    for (const ChatMessage & message : messages) {
+        if (message.role == "user" && !all.empty() && all.back().role == "tool") {
+            append_paragraph(message.content, all.back().content);
+        } else {
+            all.push_back(message);
+        }
+    }
     return all;
 }
 

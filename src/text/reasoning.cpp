@@ -45,7 +45,7 @@ ReasoningMarks reasoning_marks(std::string_view chat_template, std::string_view 
         marks.open = kChannel;
         marks.close = "<|end|>";
         marks.answer = "<|channel|>final<|message|>";
-        marks.silent = {"<|start|>assistant", marks.answer};
+        marks.silent = {"<|start|>assistant", marks.answer, "<|channel|>commentary<|message|>", marks.close};
         return marks;
     }
     for (const Known & known : kKnown) {

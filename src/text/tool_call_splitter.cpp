@@ -33,7 +33,7 @@ ToolCallSplitter::ToolCallSplitter(ToolForm form, std::set<std::string> names, b
             opens_ = {tool_marks::kPython};
             break;
         case ToolForm::kHarmony:
-            opens_ = {tool_marks::kCommentary};
+            opens_ = {tool_marks::kCommentary, tool_marks::kAnalysisTo};
             break;
         case ToolForm::kFenced:
             opens_ = {tool_marks::kFence};
@@ -54,7 +54,10 @@ bool ToolCallSplitter::is_part_of_mark(std::string_view name) const {
 
 // It may still be a call in another form.
 void ToolCallSplitter::say(std::string_view text, Pieces & out) {
-    if (text.find_first_not_of(kBlanks) != std::string_view::npos) { said_ = true; }
+    if (text.find_first_not_of(kBlanks) != std::string_view::npos) {
+        said_ = true;
+        begins_message_ = false;
+    }
     tell(loose_.add(text, out.content), out);
 }
 
@@ -111,8 +114,8 @@ bool ToolCallSplitter::step_text(Pieces & out) {
         begin_object();
         return true;
     }
-    // gpt-oss may begin with whom it speaks to, behind the end of its prompt.
-    if (form_ == ToolForm::kHarmony && !said_ && first != std::string::npos) {
+    // gpt-oss may begin with whom it speaks to, behind the end of its prompt or of a message.
+    if (form_ == ToolForm::kHarmony && (!said_ || begins_message_) && first != std::string::npos) {
         const std::string_view text = std::string_view(waiting_).substr(first);
         if (text.starts_with(tool_marks::kRecipient)) {
             raw_.clear();
@@ -148,7 +151,10 @@ bool ToolCallSplitter::step_text(Pieces & out) {
     }
     say(std::string_view(waiting_).substr(0, at), out);
     waiting_.erase(0, at + found.size());
-    if (std::ranges::find(opens_, found) == opens_.end()) { return true; }  // a mark around what is said
+    if (std::ranges::find(opens_, found) == opens_.end()) {  // a mark around what is said
+        begins_message_ = true;
+        return true;
+    }
     raw_ = found;
     marked_ = true;
     state_ = has_tagged_arguments(form_) ? State::kInside : State::kHeader;

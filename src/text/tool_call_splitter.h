@@ -64,10 +64,11 @@ private:
     std::vector<std::string_view> opens_;  // marks that a call may stand behind
     State state_ = State::kText;
     std::string waiting_;
-    std::string raw_;      // of a call whose name is not known yet
-    bool said_ = false;    // something that is no blank
-    bool marked_ = false;  // the call stands behind a mark
-    bool named_ = false;   // the call's name has been told
+    std::string raw_;              // of a call whose name is not known yet
+    bool said_ = false;            // something that is no blank
+    bool begins_message_ = false;  // behind the end of another: nothing of it has been said
+    bool marked_ = false;          // the call stands behind a mark
+    bool named_ = false;           // the call's name has been told
     bool has_arguments_ = false;
     CallScanner scanner_;
     LooseCalls loose_;  // in what is said

@@ -101,6 +101,9 @@ Result<std::vector<ChatMessage>> with_tools_as_text(std::span<const ChatMessage>
                 continue;
             }
             message = {"user", text};
+        } else if (message.role == "user" && i > 0 && messages[i - 1].role == "tool") {  // what results are is a user's turn
+            out.back().content += "\n\n" + message.content;
+            continue;
         }
         out.push_back(std::move(message));
     }

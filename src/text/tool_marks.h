@@ -35,6 +35,7 @@ inline constexpr std::string_view kFence = "```tool_code";
 inline constexpr std::string_view kFenceEnd = "```";
 // gpt-oss.
 inline constexpr std::string_view kCommentary = "<|channel|>commentary";
+inline constexpr std::string_view kAnalysisTo = "<|channel|>analysis ";  // a call where it thinks; a thought has no blank there
 inline constexpr std::string_view kRecipient = "to=functions.";
 inline constexpr std::string_view kMessage = "<|message|>";
 inline constexpr std::string_view kCall = "<|call|>";

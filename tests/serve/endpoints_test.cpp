@@ -434,7 +434,9 @@ TEST_F(Endpoints, RefuseAPromptFarOverTheContextByItsBeginning) {
         const HttpAnswer answer = post(serving.port(), path, body);
         EXPECT_EQ(answer.status, 400) << path;
         const std::string message = answer.json()["error"]["message"];
-        const std::string words = "request (" + std::to_string(expected) + " tokens) exceeds the available context size";
+        const std::string n = std::to_string(expected) + " tokens";
+        const std::string words = path == "/v1/messages" ? "prompt is too long: " + n + " > 64 maximum"
+                                                         : "request (" + n + ") exceeds the available context size";
         EXPECT_NE(message.find(words), std::string::npos) << path << ": " << message;
     }
     const HttpAnswer counted = post(serving.port(), "/v1/messages/count_tokens", {{"messages", messages}});
@@ -844,6 +846,28 @@ TEST_F(Endpoints, KeepAllCachesUnderTheCeiling) {
     const HttpAnswer refused = serving.text({{"prompt", text}, {"kv_policy", "full"}});
     EXPECT_EQ(refused.status, 400);
     EXPECT_NE(refused.body.find("ceiling"), std::string::npos);
+}
+
+// A prompt beside which a long answer fits keeps everything, however long the answer might be: clients name the most they can
+// take, or nothing, and say little.
+TEST_F(Endpoints, EvictNothingForTheSakeOfWhatAnAnswerMightSay) {
+    ServingOptions options;
+    options.api.n_context = 4096;
+    options.generator.engine.ceiling = Budget(BudgetKind::kBytes, 6.0 * (1U << 20U));  // of 8 MiB for all of the context
+    Serving serving(options);
+    for (const Json & more : {Json::object(), Json{{"max_tokens", 4000}}, Json{{"kv_policy", "full"}}}) {
+        Json body = {{"prompt", "The sky is blue."}, {"temperature", 0}, {"stop", {" "}}};
+        body.update(more);
+        const HttpAnswer answer = serving.text(body);
+        EXPECT_EQ(answer.status, 200) << answer.body;
+        EXPECT_EQ(answer.json()["timings"]["kv_budget_entries"], 0) << answer.body;
+    }
+    // Where it would be cut too short, something is evicted instead.
+    std::string text;
+    for (int i = 0; i < 200; ++i) { text += "The sky is blue. The grass is green. "; }
+    const HttpAnswer longer = serving.text({{"prompt", text}, {"temperature", 0}, {"max_tokens", 2000}, {"stop", {" "}}});
+    EXPECT_EQ(longer.status, 200) << longer.body;
+    EXPECT_GT(longer.json()["timings"]["kv_budget_entries"], 0) << longer.body;
 }
 
 }  // namespace

@@ -273,6 +273,19 @@ TEST_F(Messages, MayHaveASystemMessageInTheMiddle) {
               served_->chat(chat).json()["usage"]["prompt_tokens"].get<int>());
 }
 
+// In the words that Anthropic's clients look for before they shorten a conversation.
+TEST_F(Messages, TellWhenTheContextIsFull) {
+    std::string text;
+    for (int i = 0; i < 400; ++i) { text += long_text(); }
+    const HttpAnswer full = send({{"max_tokens", 2}, {"messages", said_by(text)}});
+    EXPECT_EQ(full.status, 400);
+    const Json error = full.json()["error"];
+    EXPECT_EQ(error["type"], "invalid_request_error");
+    EXPECT_EQ(error["message"],
+              "prompt is too long: " + error["n_prompt_tokens"].dump() + " tokens > " + error["n_ctx"].dump() + " maximum");
+    EXPECT_GT(error["n_prompt_tokens"], error["n_ctx"]);
+}
+
 TEST_F(Messages, HaveErrorsOfTheirOwnShape) {
     struct Row {
         std::string body;

@@ -191,6 +191,20 @@ TEST_F(Completions, LoseNoMessageInATemplate) {
         "{{ m.content }}\n{% endfor %}";
     ASSERT_TRUE(first.set_chat_template(strict).ok());
     EXPECT_EQ(prompt_of({{"messages", messages}}).json()["prompt"], "Be brief.\n\nBe long.\na\nb\n");
+    // One that wants user and assistant in turns gets neighbours as one.
+    const std::string in_turns =
+        "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('in turns') }}{% endif "
+        "%}"
+        "{{ m.role }}: {{ m.content }}\n{% endfor %}";
+    ASSERT_TRUE(first.set_chat_template(in_turns).ok());
+    const Json several = {{{"role", "user"}, {"content", "a"}},
+                          {{"role", "user"}, {"content", "b"}},
+                          {{"role", "assistant"}, {"content", "c"}},
+                          {{"role", "user"}, {"content", "d"}}};
+    EXPECT_EQ(prompt_of({{"messages", several}}).json()["prompt"], "user: a\n\nb\nassistant: c\nuser: d\n");
+    const HttpAnswer refused = prompt_of({{"messages", {{{"role", "assistant"}, {"content", "c"}}, several[0]}}});
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_NE(refused.body.find("in turns"), std::string::npos) << refused.body;
     // Where there is no room at all, the message is named.
     ASSERT_TRUE(first.set_chat_template("pith_system " + turns).ok());
     for (const char * path : {"/apply-template", "/v1/chat/completions"}) {
@@ -330,7 +344,8 @@ TEST_F(Completions, ComeInTheOrderOfTheirPriorities) {
     for (size_t kib = 256; !serving && kib <= size_t{64} << 10U; kib += kib / 4) {
         options.generator.engine.ceiling = Budget(BudgetKind::kBytes, static_cast<double>(kib << 10U));
         auto tried = std::make_unique<Serving>(options);
-        if (tried->text(slow).status == 200) { serving = std::move(tried); }
+        const HttpAnswer answer = tried->text(slow);  // of a lower one it says what there is room for
+        if (answer.status == 200 && answer.json()["usage"]["completion_tokens"] == 1500) { serving = std::move(tried); }
     }
     ASSERT_TRUE(serving) << "64 MiB are not enough for one answer";
     for (const int priority : {0, -1}) {

@@ -144,7 +144,7 @@ std::string read_body_fault(const Tokenizer & tokenizer, std::string_view bytes)
     std::vector<std::string> faults = {
         fault_of_chat(tokenizer, serve::parse_chat_request(body, defaults, tokenizer)),
         fault_of_chat(tokenizer, serve::parse_messages_request(body, defaults, tokenizer)),
-        fault_of_chat(tokenizer, serve::parse_count_request(body)),
+        fault_of_chat(tokenizer, serve::parse_count_request(body, tokenizer)),
         fault_of_chat(tokenizer, serve::parse_conversation(body)),
         fault_of_chat(tokenizer, responses.ok() ? responses->chat : Result<serve::ChatRequest>(responses.status())),
         text.ok() ? fault_of_clients_grammar(tokenizer, text->options.sampler.grammar) : fault_of_status(text.status()),

@@ -63,6 +63,21 @@ TEST_F(LostMessages, ArePutTogetherInFrontOfTheOthers) {
     EXPECT_TRUE(has_late_system(kLate));
 }
 
+// Words that no template may take apart: the same, in as few messages as there are turns.
+TEST_F(LostMessages, StandInTurns) {
+    const std::vector<ChatMessage> calls = {
+        {"system", "s"}, {"user", "a"}, {"user", "b"},      {"assistant", "c", "", "[]"},  {"tool", "1"},
+        {"tool", "2"},   {"user", "d"}, {"assistant", "e"}, {"assistant", "f", "", "[1]"}, {"assistant", "g"}};
+    const auto text_of = [](const std::vector<ChatMessage> & messages) {
+        std::string text;
+        for (const ChatMessage & one : messages) { text += one.role[0] + (":" + one.content) + one.tool_calls + "|"; }
+        return text;
+    };
+    const auto joined = with_neighbours_joined(calls);
+    EXPECT_EQ(text_of(joined), "s:s|u:a\n\nb|a:c[]|t:1|t:2|u:d|a:e\n\nf[1]|a:g|");
+    EXPECT_EQ(text_of(with_words_in_results(joined)), "s:s|u:a\n\nb|a:c[]|t:1|t:2\n\nd|a:e\n\nf[1]|a:g|");
+}
+
 // Of templates that models come with some lose a late system message, some refuse it, and all have room for one.
 TEST_F(LostMessages, OfKnownTemplatesAllArriveAsOne) {
     std::set<std::string> losing;

@@ -125,6 +125,14 @@ TEST(ToolCalls, AreAChannelsMessages) {
                  R"(<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.time )"
                  R"(<|constrain|>json<|message|>{}<|call|>)",
                  "I look.", {kNow});
+    // Whom a message is for may stand in front of its channel, and a call in the channel of thoughts.
+    expect_parts(form,
+                 R"(<|channel|>commentary<|message|>I look.<|end|><|start|>assistant to=functions.time<|channel|>commentary )"
+                 R"(json<|message|>{}<|call|>)",
+                 "I look.", {kNow});
+    expect_parts(form, R"(<|start|>assistant<|channel|>analysis to=functions.weather code<|message|>{"city": "Elm"}<|call|>)",
+                 "", {kElm});
+    expect_parts(form, "I look.<|end|>and go to=functions.time", "I look.and go to=functions.time", {});
     expect_parts(form, "to be said", "to be said", {});
     const ToolCallSplitter splitter(form, {}, false);
     EXPECT_TRUE(splitter.is_part_of_mark("<|constrain|>"));

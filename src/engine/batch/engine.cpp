@@ -127,7 +127,7 @@ Result<int64_t> Engine::submit(Request request) {
             job->prepare(impl_->model, impl_->options, impl_->execution, base, impl_->store.get(), how_to_hold));
         const size_t ceiling = impl_->ledger.ceiling_bytes;
         const size_t of_base = base == nullptr ? 0 : base->reserved_bytes() + base->bytes_aside();
-        if (ceiling > 0 && job->most_bytes() + of_base > ceiling) {
+        if (ceiling > 0 && job->most_bytes() + of_base > ceiling && !job->shorten_to(ceiling)) {
             const auto bytes = [](size_t n) { return with_commas(static_cast<int64_t>(n)); };
             const bool chooses = base == nullptr || job->request().evict;  // a budget
             return {ErrorCode::kBudget,

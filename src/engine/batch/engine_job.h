@@ -62,6 +62,8 @@ public:
     size_t bytes_alone() const { return bytes_alone_; }  // what that would be without one
     // And with the whole of its answer.
     size_t most_bytes() const { return n_room_ == request_.max_tokens ? reserved_bytes_ : most_alone(request_.max_tokens); }
+    // Its answer ends earlier, where all that it may take is then no more than so many bytes. false: not by what it asks for.
+    bool shorten_to(size_t bytes);
     // Its answer has come to the end of what it has reserved for: it may go on once it has taken more.
     bool lacks_room() const { return state_ == RequestState::kAnswering && std::ssize(answer_) > n_room_; }
     size_t bytes_with_more_room() const;

@@ -70,10 +70,29 @@ size_t EngineJob::most_alone(int64_t n_answer) const {
     // Lanes on devices that get more of what comes back have that room before others lose theirs.
     const bool exchanges = moves_entries(plan) && session_->layout.any_on_device();
     const int64_t n_exchanged = exchanges ? session_->shape().n_lanes() * plan.budget_at(n_prompt) : 0;
+    // Where answers are not evicted, the prompt's end that looks for what was evicted is not, either.
+    if (look_at_ && plan.evict_every == 0) { n_answer += std::ssize(request_.tokens) - *look_at_; }
     return pith::most_bytes(session_->layout,
                             n_exchanged + most_entries(plan, session_->seq.policy, session_->shape(), n_prompt, n_answer)) +
            ungoverned_bytes(session_->layout, longest_piece(plan) + n_observers + plan.n_reread) +
            (plan.one_shot ? 0 : look_back_bytes(plan, n_prompt));
+}
+
+bool EngineJob::shorten_to(size_t bytes) {
+    int64_t least = std::min(request_.least_tokens, request_.max_tokens);
+    if (least <= 0 || request_.keep || request_.after != 0 || most_alone(least) > bytes) { return false; }
+    for (int64_t most = request_.max_tokens; least < most;) {
+        const int64_t middle = least + (most - least + 1) / 2;
+        if (most_alone(middle) <= bytes) {
+            least = middle;
+        } else {
+            most = middle - 1;
+        }
+    }
+    request_.max_tokens = static_cast<int>(least);
+    n_room_ = std::min(n_room_, least);
+    reserved_bytes_ = bytes_alone_ = most_alone(n_room_);
+    return true;
 }
 
 size_t EngineJob::bytes_with_more_room() const {

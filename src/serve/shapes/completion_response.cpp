@@ -35,7 +35,14 @@ Json delta_of(const AnswerPiece & piece) {
     Json delta = Json::object();
     if (!piece.reasoning.empty()) { delta["reasoning_content"] = piece.reasoning; }
     if (!piece.text.empty() || (piece.reasoning.empty() && piece.calls.empty())) { delta["content"] = piece.text; }
-    for (const ToolCallPiece & call : piece.calls) {
+    for (size_t i = 0; i < piece.calls.size(); ++i) {
+        const ToolCallPiece & call = piece.calls[i];
+        // One entry a call and chunk: clients take a second one for another call.
+        if (i > 0 && call.name.empty() && call.index == piece.calls[i - 1].index) {
+            auto & arguments = delta["tool_calls"].back()["function"]["arguments"].get_ref<std::string &>();
+            arguments += call.arguments;
+            continue;
+        }
         Json one = {{"index", call.index}};
         if (!call.name.empty()) {
             one["id"] = call_id();

@@ -211,7 +211,7 @@ Status follow_output_format(Fields & fields, CompletionOptions & options) {
     return older != nullptr ? follow_format(fields, *older, "output_format", options) : Status();
 }
 
-Status read_messages_fields(Fields & fields, ChatRequest & request) {
+Status read_messages_fields(Fields & fields, const Tokenizer & tokenizer, ChatRequest & request) {
     PITH_RETURN_IF_ERROR(check_followed(fields));
     if (const Json * system = fields.find("system")) {
         PITH_ASSIGN_OR_RETURN(std::string text, text_of_blocks(*system, "system"));
@@ -237,8 +237,11 @@ Status read_messages_fields(Fields & fields, ChatRequest & request) {
     Fields inner(*thinking);
     std::string type;
     PITH_RETURN_IF_ERROR(inner.read("type", type));
+    const bool is_off = type == "disabled";
+    if (is_off) { request.options.hides_reasoning = true; }  // of models that cannot leave it
+    if (tokenizer.chat_template().find("enable_thinking") == std::string::npos) { return {}; }
     Json variables = request.variables.empty() ? Json::object() : Json::parse(request.variables);
-    variables["enable_thinking"] = type != "disabled";
+    variables["enable_thinking"] = !is_off;
     request.variables = dump(variables);
     return {};
 }
@@ -257,7 +260,7 @@ Result<ChatRequest> parse_messages_request(const Json & body, const CompletionOp
     Fields fields(body);
     ChatRequest request;
     request.options = defaults;
-    PITH_RETURN_IF_ERROR(read_messages_fields(fields, request));
+    PITH_RETURN_IF_ERROR(read_messages_fields(fields, tokenizer, request));
     if (!fields.has("max_tokens")) {
         return wrong(field("max_tokens") + " is missing: give the most tokens that an answer may have");
     }
@@ -273,10 +276,10 @@ Result<ChatRequest> parse_messages_request(const Json & body, const CompletionOp
     return request;
 }
 
-Result<ChatRequest> parse_count_request(const Json & body) {
+Result<ChatRequest> parse_count_request(const Json & body, const Tokenizer & tokenizer) {
     Fields fields(body);
     ChatRequest request;
-    PITH_RETURN_IF_ERROR(read_messages_fields(fields, request));
+    PITH_RETURN_IF_ERROR(read_messages_fields(fields, tokenizer, request));
     return request;
 }
 

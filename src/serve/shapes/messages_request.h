@@ -17,6 +17,6 @@ std::optional<ApiError> refused_thread(const Json & body);
 
 Result<ChatRequest> parse_messages_request(const Json & body, const CompletionOptions & defaults, const Tokenizer & tokenizer);
 // The same without what only an answer needs.
-Result<ChatRequest> parse_count_request(const Json & body);
+Result<ChatRequest> parse_count_request(const Json & body, const Tokenizer & tokenizer);
 
 }  // namespace pith::serve

@@ -51,8 +51,14 @@ Json messages_usage(const AnswerEnd & end) {
 
 }  // namespace
 
+// A full context in Anthropic's words: its clients look for them, and then shorten the conversation.
 Json messages_error(const ApiError & error) {
-    Json json = {{"type", messages_error_type(error.code)}, {"message", error.message}};
+    std::string message = error.message;
+    if (error.type == kTooLong) {
+        message = "prompt is too long: " + dump(error.more["n_prompt_tokens"]) + " tokens > " + dump(error.more["n_ctx"]) +
+                  " maximum";
+    }
+    Json json = {{"type", messages_error_type(error.code)}, {"message", std::move(message)}};
     json.update(error.more);
     return {{"type", "error"}, {"error", std::move(json)}};
 }

@@ -86,6 +86,31 @@ TEST(AnswerGrowth, RefusesWhatCouldNotSayAllThatItMay) {
     EXPECT_EQ(refused.status().code(), ErrorCode::kBudget);
 }
 
+// One that would rather say less says as much as there is room for, and no more.
+TEST(AnswerGrowth, EndsWhereTheRoomDoesWhereThatIsAskedFor) {
+    auto engine = engine_of(kMiB);
+    ASSERT_TRUE(engine.ok());
+    Request request = request_of(150, 700, 1);
+    request.least_tokens = 50;
+    const auto id = engine->submit(request);
+    ASSERT_TRUE(id.ok()) << id.status().message();
+    ASSERT_TRUE(engine->run().ok());
+    const auto n = static_cast<int>(engine->answer(*id).size());
+    EXPECT_GT(n, 50);
+    EXPECT_LT(n, 700);
+    testing::expect_answer(*engine, *id, answer_alone(tiny(), request.options, {request.tokens}, n));
+    EXPECT_LE(engine->ledger().kv_peak_bytes, kMiB);
+    request.least_tokens = n;
+    EXPECT_TRUE(engine->submit(request).ok());
+    request.least_tokens = n + 1;
+    EXPECT_EQ(engine->submit(request).status().code(), ErrorCode::kBudget) << "there is no room for that";
+    request.max_tokens = n;
+    request.least_tokens = 0;
+    EXPECT_TRUE(engine->submit(request).ok());
+    request.max_tokens = n + 1;
+    EXPECT_EQ(engine->submit(request).status().code(), ErrorCode::kBudget);
+}
+
 // Requests that run side by side until one has no more room: how often each was set aside, and what it said.
 struct Company {
     std::vector<Request> requests;

@@ -239,6 +239,30 @@ INSTANTIATE_TEST_SUITE_P(Policies, EngineRepair,
                          ::testing::Values(Case{"h2o"}, Case{"snapkv:window=8"}, Case{"keydiff"}, Case{"h2o", true},
                                            Case{"keydiff", true}));
 
+// Where answers are not evicted, neither is the prompt's end that looks for what was: it is reserved for all the same.
+TEST(EngineRepair, ReservesForAPromptsEndThatNothingEvicts) {
+    EngineOptions options = engine_options();
+    options.ceiling = Budget(BudgetKind::kBytes, 4.0 * (1U << 20U));
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok()) << engine.status().message();
+    Request request = request_of({"h2o:recent=8"});
+    request.options.evict_every = 0;
+    const auto id = engine->submit(request);
+    ASSERT_TRUE(id.ok()) << id.status().message();
+    size_t most = 0;
+    for (bool more = true; more && engine->state(*id) < RequestState::kDone;) {
+        const auto stepped = engine->step();
+        ASSERT_TRUE(stepped.ok()) << stepped.status().message();
+        more = *stepped;
+        const EngineLedger ledger = engine->ledger();
+        if (ledger.n_running == 0) { continue; }
+        ASSERT_LE(ledger.kv_allocated_bytes, ledger.kv_reserved_bytes);
+        most = std::max(most, ledger.kv_allocated_bytes);
+    }
+    EXPECT_EQ(engine->state(*id), RequestState::kDone) << engine->status(*id).message();
+    EXPECT_GT(most, 0U);
+}
+
 TEST(EngineRepair, WhereNothingIsEvictedOrTheQuestionIsInSightNothingIsLookedFor) {
     Engine engine = tiny().engine(engine_options()).value();
     Request full = request_of({"full"});
