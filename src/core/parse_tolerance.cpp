@@ -12,7 +12,7 @@ Result<double> parse_tolerance(std::string_view text) {
     text = trim(text);
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-    const std::string_view suffix = text.substr(static_cast<size_t>(end - text.data()));
+    const std::string_view suffix = trim(text.substr(static_cast<size_t>(end - text.data())));
     const bool is_percent = suffix == "%";
     const double share = is_percent ? value / 100 : value;
     if (error == std::errc{} && (suffix.empty() || is_percent) && share >= 0 && share <= 1) { return share; }

@@ -73,8 +73,11 @@ Status too_few_bytes(const RunRequest & request, const std::string & purpose, do
                                         " of memory here, is too small " + purpose + ", which takes " +
                                         kibibytes(std::ceil(need / kKibibyte)) + (nothing_else ? "" : ": use " + or_else)};
     }
+    const bool meant_tokens = request.budget.value < kKibibyte * kKibibyte;  // 4K is 4 KiB, 4k are tokens
     return {ErrorCode::kBudget, item::kBudget + " " + request.budget.to_string() + " is too small " + purpose + ": use " +
-                                    item::kBudget + " " + typed(need) + " or more" + (nothing_else ? "" : ", or " + or_else)};
+                                    item::kBudget + " " + typed(need) + " or more" +
+                                    (meant_tokens ? " (these are bytes; tokens per head are written 4096, or 4k)" : "") +
+                                    (nothing_else ? "" : ", or " + or_else)};
 }
 
 // What a one-shot prefill holds of the whole prompt, and of what is read behind it: a layer, or where it is read again all.

@@ -151,6 +151,9 @@ TEST_F(BadInput, TolerancesThatAreNoneOrThatThePolicyCannotHave) {
     for (const char * tolerance : {"", "much", "-1%", "101%", "2", "1%%"}) {
         expect_error(run_with({"--tolerance", tolerance}), kUsage, {"--tolerance", tolerance, "1%"});
     }
+    expect_error(run_with({"--tolerance", "0.5"}), kUsage, {"--tolerance", "50 %", "0.5%"});
+    expect_error(run_with({"--tolerance", "1"}), kUsage, {"--tolerance", "100 %", "1%"});
+    expect_error(run_with({"--tolerance", "1 %", "--policy", "full"}), kUsage, {"'full'"});
     expect_error(run_with({"--tolerance", "1%", "--policy", "snapkv"}), kUsage, {"'snapkv'", "gate or reread"});
     expect_error(run_with({"--tolerance", "1%", "--policy", "reread+ada"}), kUsage, {"'ada'", "'threshold'"});
     expect_error(run_with({"--tolerance", "1%", "--policy", "full"}), kUsage, {"'full'", "keeps everything"});

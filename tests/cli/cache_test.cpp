@@ -87,7 +87,15 @@ TEST_F(CacheFiles, WithoutAQuestionWhatIsEvictedStaysInTheFile) {
     const Json asked = answers({"ask", file_}, {"-p", "Who is long?"});
     EXPECT_GT(asked["look_back_s"], 0.0) << "the file remembers it";
     EXPECT_GT(asked["returned_entries"], 0);
+    const Json info = Json::parse(run_pith({"cache", "info", file_, "--json"}).out);
+    EXPECT_EQ(info["cold"], "f16");  // heads of this size are in no blocks of q4_0
+    EXPECT_EQ(info["cold_entries"], plain["cold_entries"]);
+    EXPECT_TRUE(info["look_back"]);
+    const Outcome told = run_pith({"cache", "info", file_});
+    EXPECT_NE(told.out.find("in the file as f16"), std::string::npos) << told.out;
+    EXPECT_EQ(told.out.find("gone"), std::string::npos) << told.out;
     const Json bounded = compressed({"--chunk", "64", "--cold-size", "16K"});
+    EXPECT_NE(run_pith({"cache", "info", file_}).out.find(" are gone"), std::string::npos);
     EXPECT_GT(bounded["cold_lost_entries"], 0);
     EXPECT_EQ(bounded["cold_entries"].get<int64_t>() + bounded["cold_lost_entries"].get<int64_t>(), plain["evicted_entries"]);
     for (const std::vector<std::string> & more : std::vector<std::vector<std::string>>{{"--cold", "none"},
@@ -100,6 +108,8 @@ TEST_F(CacheFiles, WithoutAQuestionWhatIsEvictedStaysInTheFile) {
         looking.emplace_back("--look-back");
         expect_error(compress_plainly(looking), 1, {"--look-back", "--cold"});
     }
+    EXPECT_TRUE(Json::parse(run_pith({"cache", "info", file_, "--json"}).out)["cold"].is_null());
+    EXPECT_NE(run_pith({"cache", "info", file_}).out.find("and gone"), std::string::npos);
     const Json chosen = compressed({"--policy", "keydiff", "--cold", "f16"});
     EXPECT_EQ(chosen["cold_entries"], chosen["evicted_entries"]);
     EXPECT_FALSE(chosen.contains("look_back_s") && chosen["look_back_s"].get<double>() > 0);
@@ -391,6 +401,31 @@ TEST_F(CacheFiles, AreWrittenWhereALinkPoints) {
     EXPECT_TRUE(std::filesystem::is_symlink(link));
     EXPECT_LT(read_file(file_).size(), first.size());
     EXPECT_EQ(run_pith({"cache", "verify", link, "-m", model_}).exit_code, 0);
+}
+
+TEST_F(CacheFiles, AreNotMadeOfWhatCannotHaveBeenMeant) {
+    const Json made = compressed({});
+    const std::string less = std::to_string(made["n_prompt"].get<int64_t>() - 1);
+    std::filesystem::remove(file_);
+    expect_error(compress_plainly({"-c", less}), 1, {"--ctx-size is " + less});
+    expect_error(compress_plainly({"-p", ""}), 1, {"-p is empty"});
+    expect_error(compress_plainly({"--pin-system"}), 2, {"--pin-system", "--system-prompt"});
+    // llama.cpp's flags are those of `pith run`: none is taken for -f.
+    EXPECT_EQ(compress_plainly({"-fa", "on"}).exit_code, 0);
+    expect_error(compress_plainly({"-b", "512"}), 2, {"-b", "--chunk"});
+    expect_error(run_pith({"ask", file_, "-p", "Who?", "--budget", "5%"}), 2, {"--budget", "did you mean '--ask-budget'?"});
+    expect_error(run_pith({"ask", file_, "-p", "Who?", "-y"}), 2, {"'-y'", "--help"});
+}
+
+// Questions of more than a chunk guide nothing where the text is read in chunks: that is said.
+TEST_F(CacheFiles, SayWhereTheirQuestionsWereNotInSight) {
+    std::string question;
+    for (int i = 0; i < 40; ++i) { question += "Who is long? "; }
+    const std::vector<std::string> more = {"--prefill", "chunked", "--chunk", "32", "-p", question};
+    EXPECT_EQ(compressed(more)["questions_in_sight"], false);
+    EXPECT_NE(compress_plainly(more).err.find("compressed without its questions"), std::string::npos);
+    EXPECT_EQ(compressed({"--prefill", "chunked", "--chunk", "32", "-p", "Who?"})["questions_in_sight"], true);
+    EXPECT_FALSE(compressed({}).contains("questions_in_sight"));
 }
 
 TEST_F(CacheFiles, CountTowardsTheContextSize) {

@@ -651,6 +651,34 @@ TEST_F(Chat, AModelWithoutATemplateGoesOnWithTheText) {
     EXPECT_EQ(run.out + loaded.out, raw.out) << loaded.err;
 }
 
+TEST_F(Chat, AShareIsOfAllThatWasSaidSoFar) {
+    std::string text = "The river is long and the garden is old.";
+    for (int i = 0; i < 5; ++i) { text += " " + text; }
+    const Outcome told = piped({"Hi.", "/policy", text, "/policy"}, {"-n", "4", "--policy", "streaming", "--budget", "20%"});
+    ASSERT_EQ(told.exit_code, 0) << told.err;
+    EXPECT_EQ(told.err.find("too small"), std::string::npos) << told.err;
+    std::vector<long> held;
+    const std::regex line("streaming, budget 20%: (\\d+)(?:,(\\d+))? of (\\d+)(?:,(\\d+))? tokens");
+    std::vector<long> of;
+    for (auto it = std::sregex_iterator(told.out.begin(), told.out.end(), line); it != std::sregex_iterator(); ++it) {
+        held.push_back(std::stol((*it)[1].str() + (*it)[2].str()));
+        of.push_back(std::stol((*it)[3].str() + (*it)[4].str()));
+    }
+    ASSERT_EQ(held.size(), 2U) << told.out;
+    EXPECT_EQ(held[0], of[0]) << "nothing is evicted of a few words";
+    EXPECT_GT(held[1], of[1] / 5 - 1);
+    EXPECT_LT(held[1], of[1]);
+}
+
+TEST_F(Chat, EndsAtTheContextSize) {
+    std::vector<std::string> more = without_end();
+    more.insert(more.end(), {"-c", "100"});
+    const Outcome told = piped({"Hi.", "/kept", "And who is old?", "/kept"}, more);
+    EXPECT_NE(told.err.find("the conversation with this message has 1"), std::string::npos) << told.err;
+    EXPECT_NE(told.err.find("--ctx-size is 100"), std::string::npos) << told.err;
+    EXPECT_NE(told.out.find("of 99 tokens are held"), std::string::npos) << told.out;  // the last is said, and not read
+}
+
 TEST_F(Chat, WhatCannotWorkIsSaidInOneLine) {
     RunLimits limits;
     limits.standard_input = "/save " + folder_.file("empty.pith") + "\n";

@@ -143,12 +143,14 @@ TEST_F(Parallel, KeepsWhatAllHaveSaidWhenInterrupted) {
     }
 }
 
-// One that cannot be answered is found out before the others are.
-TEST_F(Parallel, APromptThatNoBudgetServesEndsTheRunWithOneLine) {
+TEST_F(Parallel, PromptsThatNoBudgetServesAreNamedLineByLine) {
     const Outcome outcome = run({"-f", file_, "-p", "The sky is", "-p", "Here", "--question-aware", "--policy",
                                  "h2o:recent=300", "--budget", "20%", "--parallel", "2"});
     EXPECT_NE(outcome.exit_code, 0);
-    EXPECT_EQ(outcome.error_lines(), 1U) << outcome.err;
+    EXPECT_EQ(outcome.out, "\n\n") << "an empty line stands for each";
+    for (const char * prompt : {"prompt 1: ", "prompt 2: "}) {
+        EXPECT_NE(outcome.err.find(prompt), std::string::npos) << outcome.err;
+    }
 }
 
 }  // namespace

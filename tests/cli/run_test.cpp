@@ -69,11 +69,19 @@ TEST_F(Run, TakesWordsThatAreNoOptionsForThePrompt) {
     }
     expect_error(run_pith(arguments({"-p", "Who?", "stray"})), 2, {"'stray' is no option's value"});
     expect_error(run_pith({"run", model_}), 2, {model_, "give a model with -m"});
+    for (const char * text : {"[INST] Who, was it? [/INST]", "[]", "[[a]]"}) {
+        EXPECT_EQ(run_json({text})["answers"][0]["question"], text);
+        expect_error(run_pith(arguments({"-p", "Who?", text})), 2, {"'" + std::string(text) + "' is no option's value"});
+    }
+    EXPECT_EQ(run_json({"a", "[b,", "c]"})["answers"][0]["question"], "a [b, c]");
 }
 
 TEST_F(Run, ReadsThousandsOfTokens) {
     EXPECT_EQ(run_json({"-f", book_, "-p", "Who?", "--budget", "0.0625k", "-c", "4k"})["budget_entries"], 64);
     expect_error(run_pith(arguments({"-p", "Who?", "-c", "4x"})), 2, {"--ctx-size", "4x"});
+    EXPECT_EQ(run_json({"-p", "Who?", "-n", "010"})["n_generated"], 10) << "nobody means octal numbers";
+    EXPECT_EQ(run_json({"-p", "Who?", "-n", "2", "-c", "4K"})["n_generated"], 2);
+    expect_error(run_pith(arguments({"-p", "Who?", "-c", "-010"})), 2, {"--ctx-size", "-10"});
 }
 
 TEST_F(Run, ReportsEveryKeyOfTheLedger) {
@@ -533,6 +541,32 @@ TEST_F(Run, StopsAtTheContextSize) {
     const int n_ctx = prompt["n_prompt"].get<int>() + 3;
     const Json json = run_json({"-p", "Hello there", "-c", std::to_string(n_ctx)});
     EXPECT_EQ(json["n_generated"], 3);
+}
+
+// One of many prompts that cannot be answered is named, and the others are answered, one after the other or together.
+TEST_F(Run, OnePromptThatFailsDoesNotKeepTheOthersFromTheirAnswers) {
+    write_text(folder_.file("prompts.txt"), words(100) + "\nWho?\n" + words(120) + "\n");
+    for (const char * n : {"1", "2"}) {
+        SCOPED_TRACE(n);
+        const std::vector<std::string> all = arguments({"--prompts", folder_.file("prompts.txt"), "--policy", "h2o:recent=16",
+                                                        "--budget", "30%", "--raw", "--parallel", n});
+        const Outcome outcome = run_pith(all);
+        EXPECT_EQ(outcome.exit_code, 1);
+        EXPECT_NE(outcome.err.find("\npith: prompt 2: "), std::string::npos) << outcome.err;
+        EXPECT_EQ(outcome.err.find("prompt 3: "), std::string::npos) << outcome.err;
+        EXPECT_GT(outcome.out.size(), 3U) << "two answers, and an empty line";
+        std::vector<std::string> as_json = all;
+        as_json.emplace_back("--json");
+        const Outcome told = run_pith(as_json);
+        EXPECT_EQ(told.exit_code, 1) << told.err;
+        const Json json = Json::parse(told.out, nullptr, false);
+        ASSERT_EQ(json["answers"].size(), 3U) << told.out;
+        EXPECT_EQ(json["answers"][0]["n_generated"], 6);
+        EXPECT_EQ(json["answers"][1]["stop"], "error");
+        EXPECT_NE(json["answers"][1]["error"].get<std::string>().find("--budget"), std::string::npos);
+        EXPECT_EQ(json["answers"][2]["n_generated"], 6);
+        EXPECT_FALSE(json["answers"][2].contains("error"));
+    }
 }
 
 TEST_F(Run, KeepsWhatWasSaidWhenInterrupted) {

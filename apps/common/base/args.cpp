@@ -46,6 +46,16 @@ std::string long_flag_behind_one_dash(const CLI::ParseError & error, const std::
     return {};
 }
 
+// Of a letter every other one is near: "-b" is no typing error of "-h". And --budget may be part of what a command has
+// (--ask-budget).
+std::string did_you_mean_flag(const std::string & word, const std::vector<std::string> & names, const std::string & otherwise) {
+    if (!word.starts_with("--")) { return otherwise; }
+    const std::string end = word.substr(1);  // "-budget"
+    const auto longer =
+        std::ranges::find_if(names, [&](const std::string & name) { return name != word && name.ends_with(end); });
+    return longer != names.end() ? "; did you mean '" + *longer + "'?" : did_you_mean(word, names, otherwise);
+}
+
 bool may_be_empty(const CLI::Option & option) {
     return std::ranges::any_of(option.get_lnames(), [](const std::string & name) {
         const OptionRow * row = find_option("--" + name);
@@ -101,8 +111,8 @@ std::string usage_message(const CLI::App & root, const CLI::ParseError & error, 
             }
             return "unknown command '" + word + "'" + did_you_mean(word, names, "; `pith` alone lists them");
         }
-        const std::string help = full_name(command) + " --help";
-        return "unknown option '" + word + "'" + did_you_mean(word, flag_names(command), "; `" + help + "` lists them");
+        const std::string help = "; `" + full_name(command) + " --help` lists them";
+        return "unknown option '" + word + "'" + did_you_mean_flag(word, flag_names(command), help);
     }
     return std::string(error.what()) + (at_root ? "" : " (`" + full_name(command) + " --help` lists the options)");
 }

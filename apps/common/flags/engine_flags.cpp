@@ -1,6 +1,7 @@
 // engine_flags.cpp - shared options, checked before anything is loaded.
 #include "common/flags/engine_flags.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "common/base/byte_count.h"
@@ -15,6 +16,8 @@
 
 namespace pith::app {
 namespace {
+
+constexpr double kMostBareTolerance = 0.1;  // that a share without a % may be
 
 // What a policy needs and cannot use; `auto` takes what there is.
 Status check_named_policy(const PolicyChoice & choice, const std::optional<std::string> & budget, bool has_gates) {
@@ -33,6 +36,17 @@ Status check_named_policy(const PolicyChoice & choice, const std::optional<std::
                                                  *budget + ", or choose another policy"};
     }
     return {};
+}
+
+// Half a percent is what people mean by 0.5, and half of all attention is what it says.
+Result<double> clear_tolerance(const std::string & text) {
+    PITH_ASSIGN_OR_RETURN(const double share, parse_tolerance(text));
+    if (share <= kMostBareTolerance || text.find('%') != std::string::npos) { return share; }
+    char percent[32];
+    std::snprintf(percent, sizeof percent, "%g", 100 * share);
+    return Status(ErrorCode::kInvalidArgument, "--tolerance is '" + text + "', which is " + percent +
+                                                   " % of all attention: write " + percent + "% where that is meant, " + text +
+                                                   "% for a hundredth of it");
 }
 
 }  // namespace
@@ -154,7 +168,7 @@ Result<SessionOptions> SessionFlags::options(bool has_gates) const {
     const PolicyChoice choice = policy.empty() ? PolicyChoice() : PolicyChoice(policy);
     if (!tolerance) { return options_with(choice, has_gates); }
     PITH_RETURN_IF_ERROR(choice.check());
-    PITH_ASSIGN_OR_RETURN(const double share, parse_tolerance(*tolerance));
+    PITH_ASSIGN_OR_RETURN(const double share, clear_tolerance(*tolerance));
     PITH_ASSIGN_OR_RETURN(const PolicyChoice tolerant, with_tolerance(choice, share));
     SessionFlags with_ceiling = *this;
     if (!budget) { with_ceiling.budget = tolerant_budget; }

@@ -88,7 +88,7 @@ constexpr bool has_name_twice(const Rows & rows) {
 static_assert(!has_name_twice(kOptions));
 static_assert(item::has_all(kOptions) && item::has_all(kOptions, item::kOfMeasuring));
 
-// 4k is 4096, where a whole number is wanted.
+// 4k and 4K are 4096, and 010 is ten, where a whole number is wanted.
 CLI::Validator thousands();
 
 // Adds the row's option to the command, where its value goes to `value`; a flag's is a bool.

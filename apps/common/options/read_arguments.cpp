@@ -55,6 +55,8 @@ const Row * find_row(std::span<const Row> rows, std::string_view name, std::stri
     return found == rows.end() ? nullptr : &*found;
 }
 
+constexpr char kNoList = '\x1f';  // behind a word
+
 class ArgumentReader {
 public:
     ArgumentReader(const CLI::App & root, const std::vector<std::string> & arguments, const LlamaFlags & llama)
@@ -72,7 +74,9 @@ public:
                 continue;
             }
             enter(argument);
-            out_.push_back(in_[at_++]);
+            const bool looks_like_list = argument.starts_with('[') && argument.ends_with(']');
+            const bool is_word = looks_like_list && command_->get_option_no_throw(kPromptWords) != nullptr;
+            out_.push_back(in_[at_++] + (is_word ? std::string(1, kNoList) : ""));
         }
         return std::move(out_);
     }
@@ -143,6 +147,11 @@ private:
 };
 
 }  // namespace
+
+std::string as_typed(std::string word) {
+    if (word.ends_with(kNoList)) { word.pop_back(); }
+    return word;
+}
 
 Result<std::vector<std::string>> read_arguments(const CLI::App & root, const std::vector<std::string> & arguments,
                                                 const LlamaFlags & llama) {

@@ -32,6 +32,11 @@ struct LlamaFlags {
     std::span<const RefusedFlags> refused = {};
 };
 
+// The name of what a command takes words of a text by; CLI11 would split those in brackets ("[INST]") like a list.
+inline constexpr const char * kPromptWords = "PROMPT";
+// A word that came by it, as it was on the command line.
+std::string as_typed(std::string word);
+
 // What to give CLI11: llama.cpp's names become Pith's ("-ctk f16" → "--cache-type-k f16", "-ngl=9" → "--n-gpu-layers=9"), flags
 // that ask for what Pith does anyway are left out, and a negative number is joined to its flag ("--budget -5" → "--budget=-5").
 // What follows an option that takes a value stays as it is, whatever it looks like.

@@ -74,6 +74,10 @@ Json to_json(const std::string & path, const CacheFileInfo & info) {
     object["kv_bytes"] = info.kv_bytes;
     object["state_bytes"] = info.state_bytes;
     object["kv_full_bytes"] = info.kv_full_bytes;
+    object["cold"] = info.options.cold ? Json(to_string(*info.options.cold)) : Json(nullptr);
+    object["cold_entries"] = info.n_cold_entries;
+    object["cold_bytes"] = info.cold_bytes;
+    object["look_back"] = info.options.look_back;
     object["sections"] = sections;
     object["notes"] = notes;
     return object;
@@ -95,6 +99,18 @@ std::string evidence_text(const CacheFileInfo & info) {
     if (needs.block_attention) { parts.emplace_back("the queries of a block of 256 tokens"); }
     return bytes_text(evidence->second) + ": what the policy's next eviction looks at" +
            (parts.empty() ? "" : ", " + join(parts, ", ") + " of every layer");
+}
+
+// What became of the entries that are not kept; empty: all are.
+std::string evicted_text(const CacheFileInfo & info) {
+    const int64_t n_lanes = std::max<int64_t>(1, info.n_lanes);
+    const int64_t n_gone = std::max<int64_t>(0, info.n_tokens - (info.n_entries + info.n_cold_entries) / n_lanes);
+    if (info.is_part || (info.n_cold_entries == 0 && n_gone == 0)) { return ""; }
+    if (info.n_cold_entries == 0) { return with_commas(n_gone) + " per head on average, and gone"; }
+    return with_commas(info.n_cold_entries / n_lanes) + " per head on average, in the file as " +
+           std::string(to_string(*info.options.cold)) + ", " + bytes_text(info.cold_bytes) +
+           (info.options.look_back ? "; what is read looks back at them" : "") +
+           (n_gone > 0 ? "; " + with_commas(n_gone) + " are gone" : "");
 }
 
 void print_info(const std::string & path, const CacheFileInfo & info) {
@@ -125,6 +141,7 @@ void print_info(const std::string & path, const CacheFileInfo & info) {
                          std::string(to_string(info.options.type_k)) + ", V " + std::string(to_string(info.options.type_v)) +
                          (is_rotated(info.options) ? ", rotated" : "") +
                          (info.state_bytes > 0 ? ", " + bytes_text(info.state_bytes) + " of recurrent layers" : ""));
+    if (const std::string evicted = evicted_text(info); !evicted.empty()) { line("evicted", evicted); }
     line("sections", sections);
     if (const std::string evidence = evidence_text(info); !evidence.empty()) { line("evidence", evidence); }
 }

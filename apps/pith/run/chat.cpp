@@ -71,6 +71,7 @@ int chat_command(ChatFlags flags) {
     if (!sampler.ok()) { return fail_usage(sampler.status()); }
     options.session = *session;
     options.session.draft_ngram = flags.sampler.draft_ngram;
+    options.ctx_size = flags.session.ctx_size;
     options.sampler = *sampler;
     const auto reverse_prompts = flags.reverse_prompt.read(flags.escape);
     if (!reverse_prompts.ok()) { return fail_usage(reverse_prompts.status()); }

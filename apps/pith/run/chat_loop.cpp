@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/run/run_outcome.h"
+#include "app/run/text_length.h"
 #include "common/base/args.h"
 #include "common/base/errors.h"
 #include "common/base/interrupt.h"
@@ -135,6 +136,9 @@ Status ChatLoop::say(const std::string & message) {
     PITH_RETURN_IF_ERROR(turn.status());
     if (turn->kv_missed >= 0) { tell_of_missed(turn->kv_missed, turn->n_returned, conversation_.session().ledger().n_lanes); }
     tell_of_context_shift();
+    const Session & session = conversation_.session();
+    warn_past_training(conversation_.model(), session.n_tokens(), session.ledger(),
+                       conversation_.options().session.context_shift);
     auto_budget_.look_at(conversation_.session());
     last_ = message;
     return {};

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "app/run/loaded_model.h"
+#include "app/run/run_outcome.h"
 #include "app/run/saved_text.h"
+#include "app/run/text_length.h"
 #include "app/shell/commands.h"
 #include "cache/cache_file.h"
 #include "common/base/errors.h"
@@ -73,7 +75,10 @@ Result<Texts> read_texts(const CompressFlags & flags) {
     if (texts.context.empty()) {
         return {ErrorCode::kInvalidArgument, "there is nothing to compress: '" + flags.file + "' has no text"};
     }
-    for (const std::string & question : flags.questions) { PITH_RETURN_IF_ERROR(check_utf8("a question", question)); }
+    for (const std::string & question : flags.questions) {
+        if (question.empty()) { return {ErrorCode::kInvalidArgument, "-p is empty: give a question, or leave it out"}; }
+        PITH_RETURN_IF_ERROR(check_utf8("a question", question));
+    }
     return texts;
 }
 
@@ -95,19 +100,27 @@ Result<std::vector<int32_t>> encode_questions(const Tokenizer & tokenizer, const
     return all;
 }
 
-Status read_context(Session & session, const std::vector<int32_t> & context, const std::vector<int32_t> & questions) {
+// Whether it was compressed in the questions' sight; nullopt: there are none, or nothing was evicted without it.
+Result<std::optional<bool>> read_context(Session & session, const std::vector<int32_t> & context,
+                                         const std::vector<int32_t> & questions) {
     RunHooks hooks;
     hooks.cancel = &catch_interrupt();
     ProgressLine line("prefill");
     hooks.progress = [&line](int64_t n_done, int64_t n_total) { line.show_tokens(n_done, n_total); };
-    if (questions.empty()) { return session.prefill(context, hooks); }
-    return session.prefill_for_questions(context, questions, hooks).status();
+    if (questions.empty()) {
+        PITH_RETURN_IF_ERROR(session.prefill(context, hooks));
+        return std::optional<bool>();
+    }
+    PITH_ASSIGN_OR_RETURN(const bool seen, session.prefill_for_questions(context, questions, hooks));
+    return seen || session.ledger().evicted_entries > 0 ? std::optional(seen) : std::nullopt;
 }
 
-void print_outcome(const CompressFlags & flags, const Ledger & ledger, const CacheFileInfo & info) {
+void print_outcome(const CompressFlags & flags, const Ledger & ledger, const CacheFileInfo & info,
+                   std::optional<bool> in_sight) {
     if (flags.json) {
         Json object = {{"model", flags.model.path}, {"file", flags.output}, {"file_bytes", info.file_bytes}};
         add_ledger(object, ledger);
+        if (in_sight) { object["questions_in_sight"] = *in_sight; }
         print_json(object);
         return;
     }
@@ -128,6 +141,9 @@ int compress_command(CompressFlags flags) {
     SessionOptions options = *given;
     if (flags.raw && flags.chat_template.any()) {
         return fail_usage("--raw is the text without a chat template: leave it out, or what the template is given");
+    }
+    if (flags.pin_system && flags.system_prompt.empty() && flags.system_prompt_file.empty()) {
+        return fail_usage("--pin-system needs a --system-prompt to pin");
     }
     if (const Status status = check_protected(options); !status.ok()) { return fail(status); }
     if (const Status status = check_can_save(flags.output); !status.ok()) { return fail(status); }
@@ -151,6 +167,10 @@ int compress_command(CompressFlags flags) {
     if (!context.ok()) { return fail(context.status()); }
     const auto questions = encode_questions(tokenizer, flags, saved);
     if (!questions.ok()) { return fail(questions.status()); }
+    const int64_t n_all = std::ssize(context->tokens) + std::ssize(*questions);
+    if (const Status status = check_context_size("the text", n_all, flags.session.ctx_size); !status.ok()) {
+        return fail(status);
+    }
     if (keeps_what_is_evicted(flags, options, loaded->model.info(), std::ssize(context->tokens))) {
         options.cold = KvType::kQ4_0;
         options.look_back = true;
@@ -177,12 +197,14 @@ int compress_command(CompressFlags flags) {
         warn_of_unseen_question(std::span(&options.policy, 1), loaded->model, options.heads_file,
                                 "name the questions that will be asked with -p");
     }
-    Status status = read_context(*session, context->tokens, *questions);
-    if (status.ok()) { status = session->save(flags.output, to_notes(saved)); }
-    if (!status.ok()) { return fail(status); }
+    const auto in_sight = read_context(*session, context->tokens, *questions);
+    if (!in_sight.ok()) { return fail(in_sight.status()); }
+    if (*in_sight == false) { warn_of_unseen_questions(session->ledger(), questions->size(), options.chunk, ""); }
+    if (const Status status = session->save(flags.output, to_notes(saved)); !status.ok()) { return fail(status); }
+    warn_past_training(loaded->model, session->n_tokens(), session->ledger(), options.context_shift);
     const auto info = read_cache_info(flags.output);
     if (!info.ok()) { return fail(info.status()); }
-    print_outcome(flags, session->ledger(), *info);
+    print_outcome(flags, session->ledger(), *info, *in_sight);
     return kExitOk;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "app/run/saved_text.h"
+#include "app/run/text_length.h"
 #include "cache/cache_file.h"
 #include "common/flags/reread_words.h"
 #include "core/text.h"
@@ -50,6 +51,8 @@ Status Conversation::begin() {
     if (!options_.raw) { PITH_ASSIGN_OR_RETURN(frame, chat_frame(tokenizer_, has_system)); }
     SessionOptions session = options_.session;
     session.n_snapshots = static_cast<int>(undo_depth_inside(options_)) + 1;  // and the turn's own
+    // A share is of all that was said so far, not of the first message for good.
+    if (session.budget.kind == BudgetKind::kPercent && session.grid == 0) { session.grid = kDefaultGrid; }
     PITH_RETURN_IF_ERROR(set_reread_words(tokenizer_, !options_.raw, session));
     if (has_system) {
         // What the first message will share with the system prompt alone.
@@ -155,6 +158,8 @@ Result<ChatTurn> Conversation::say(const std::string & message, const std::atomi
                                    const Progress & progress) {
     PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, encode(message));
     if (pending_ >= 0) { tokens.insert(tokens.begin(), pending_); }
+    const int64_t n_tokens = session_->n_tokens() + std::ssize(tokens);
+    PITH_RETURN_IF_ERROR(check_context_size("the conversation with this message", n_tokens, options_.ctx_size));
     PITH_ASSIGN_OR_RETURN(const State before, state());
     RunHooks hooks;
     hooks.cancel = &cancel;
@@ -164,7 +169,7 @@ Result<ChatTurn> Conversation::say(const std::string & message, const std::atomi
     Status status = read_message(tokens, hooks, turn);
     if (status.ok()) {
         GenerateOptions options;
-        options.n_predict = options_.n_predict;
+        options.n_predict = limit_of_answer(options_.n_predict, n_tokens, options_.ctx_size);
         options.stream = stream;
         options.cancel = &cancel;
         options.reverse_prompts = options_.reverse_prompts;
@@ -172,9 +177,8 @@ Result<ChatTurn> Conversation::say(const std::string & message, const std::atomi
         options.hide_reasoning = options_.hide_reasoning;
         options.colours = options_.colours;
         sampler_->begin_answer();
-        auto answer = generate(*session_, tokenizer_, *sampler_, options);
-        status = answer.status();
-        if (answer.ok()) { turn.answer = std::move(*answer); }
+        turn.answer = generate(*session_, tokenizer_, *sampler_, options);
+        status = turn.answer.failure;
     }
     if (!status.ok()) {
         PITH_RETURN_IF_ERROR(go_back(before));
@@ -193,11 +197,11 @@ Result<ChatTurn> Conversation::say(const std::string & message, const std::atomi
 
 Result<bool> Conversation::undo() {
     if (states_.empty()) { return false; }
-    const State back = states_.back();
-    states_.pop_back();
-    std::deque<State> older = std::move(states_);
-    PITH_RETURN_IF_ERROR(go_back(back));
+    std::deque<State> older = std::exchange(states_, {});
+    const Status status = go_back(older.back());
+    if (status.ok()) { older.pop_back(); }
     states_ = std::move(older);
+    if (!status.ok()) { return status; }
     return true;
 }
 

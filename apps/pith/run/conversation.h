@@ -32,6 +32,7 @@ struct ConversationOptions {
     std::string in_prefix;                     // in front of every message, inside of what the template puts around it
     std::string in_suffix;                     // and behind it
     int64_t n_predict = -1;                    // tokens of an answer at most; -1: until the model ends
+    int ctx_size = 0;                          // of the conversation at most, answers too; 0: no limit
     std::vector<std::string> reverse_prompts;  // an answer ends where it says one
     ReasoningMarks reasoning;                  // by which thoughts are told from answers
     bool hide_reasoning = false;
@@ -75,6 +76,7 @@ public:
     int n_turns() const { return n_turns_; }
     const ConversationOptions & options() const { return options_; }
     size_t undo_depth() const;  // turns that can be taken back, at most
+    const Model & model() const { return model_; }
     const Session & session() const { return *session_; }
     const std::vector<int32_t> & tokens() const { return tokens_; }  // all that was fed, in order
 

@@ -40,6 +40,8 @@ std::string name_of(GenerateEnd end) {
 
 }  // namespace
 
+const char * const kStopError = "error";
+
 AnswerWriter::AnswerWriter(const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options)
     : tokenizer_(tokenizer), sampler_(sampler), options_(options), splitter_(options.reasoning) {
     if (options.ignore_eos) { banned_ = tokenizer.end_of_generation_tokens(); }
@@ -119,7 +121,7 @@ void print_whole(const Generated & answer, bool hide_reasoning) {
     std::fwrite(answer.text.data(), 1, answer.text.size(), stdout);
 }
 
-Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options) {
+Generated generate(Session & session, const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options) {
     AnswerWriter answer(tokenizer, sampler, options);
     GenerateRules rules;
     rules.n_predict = options.n_predict;
@@ -127,9 +129,13 @@ Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampl
     rules.choose = [&](std::span<const float> logits) { return answer.choose(logits); };
     rules.ends = [&](int32_t token) { return answer.ends(token); };
     rules.say = [&](int32_t token) { return answer.say(token); };
-    PITH_ASSIGN_OR_RETURN(const GeneratedTokens done, generate_tokens(session, rules));
-    Generated out = answer.finish(name_of(done.end));
-    out.unfed = done.unfed;
+    const auto done = generate_tokens(session, rules);
+    Generated out = answer.finish(done.ok() ? name_of(done->end) : kStopError);
+    if (done.ok()) {
+        out.unfed = done->unfed;
+    } else {
+        out.failure = done.status();
+    }
     return out;
 }
 

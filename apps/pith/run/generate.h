@@ -46,9 +46,12 @@ struct Generated {
     std::vector<int32_t> tokens;          // all that was said, in their order
     std::vector<TokenLogprobs> logprobs;  // [tokens], where they were asked for
     int64_t n_generated = 0;
-    std::string stop;    // "end", "limit", "reverse-prompt" or "interrupt"
+    std::string stop;    // "end", "limit", "reverse-prompt", "interrupt" or "error"
+    Status failure;      // why it ends in the middle ("error")
     int32_t unfed = -1;  // the last of `tokens`, where the session has not been given it; -1: it has all
 };
+
+extern const char * const kStopError;
 
 // One answer as it comes: which token is next, and what it adds. Whole characters only reach the screen.
 class AnswerWriter {
@@ -85,7 +88,7 @@ private:
 // What was not written as it came: thoughts on stderr, unless hidden, the answer on stdout.
 void print_whole(const Generated & answer, bool hide_reasoning);
 
-// REQUIRES: the session holds the prompt. Whole characters only reach the screen.
-Result<Generated> generate(Session & session, const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options);
+// REQUIRES: the session holds the prompt. Whole characters only reach the screen. What was said stays where it cannot go on.
+Generated generate(Session & session, const Tokenizer & tokenizer, Sampler & sampler, const GenerateOptions & options);
 
 }  // namespace pith::app

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/run/text_length.h"
 #include "common/base/interrupt.h"
 #include "common/base/ledger_report.h"
 #include "common/base/progress.h"
@@ -40,7 +41,9 @@ struct Asked {
     GenerateOptions options;
     std::optional<AnswerWriter> writer;
     std::string stop = "limit";
-    int64_t id = 0;
+    Status failure;       // why it has no answer, or not a whole one
+    int64_t id = 0;       // the engine's; 0: it did not take the question
+    size_t n_prompt = 0;  // tokens, those of a shared context too
     int64_t n_said = 0;
     double kv_missed = -1;  // as RunAnswer has it
     int64_t n_returned = 0;
@@ -55,8 +58,10 @@ public:
         if (status.ok() && !cancel_.load()) { status = ask(shared); }
         if (status.ok()) { status = serve(); }
         line_.reset();
-        PITH_RETURN_IF_ERROR(status);
-        if (cancel_.load()) { keep_what_was_said(); }
+        if (asked_.empty()) { PITH_RETURN_IF_ERROR(status); }
+        if (!status.ok() || cancel_.load()) { keep_what_was_said(status); }
+        if (asked_.size() == 1 && asked_[0]->n_said == 0) { PITH_RETURN_IF_ERROR(asked_[0]->failure); }
+        outcome_.failure = status;
         tell_costs();
         return std::move(outcome_);
     }
@@ -97,6 +102,7 @@ private:
             const std::vector<int32_t> whole = job_.prompt.whole(i);
             for (const int32_t token : whole) { sampler.accept(token); }  // penalties look back on the prompt
             Asked & asked = *asked_.emplace_back(std::make_unique<Asked>(job_, std::move(sampler)));
+            asked.n_prompt = whole.size();
             Request request;
             request.tokens = shared ? job_.prompt.questions[i] : whole;
             request.repair = !job_.flags.no_repair;
@@ -106,7 +112,8 @@ private:
                 request.options = options();
                 request.n_question = job_.n_question(i);
             }
-            request.max_tokens = static_cast<int>(std::min(limit(whole.size()), kMostTokens));
+            request.max_tokens = static_cast<int>(
+                std::min(limit_of_answer(job_.flags.n_predict, std::ssize(whole), job_.flags.session.ctx_size), kMostTokens));
             request.keep = request.max_tokens == 0;  // it is read all the same
             request.stop = stop;
             request.choose = [&asked](std::span<const float> logits) -> Result<int32_t> {
@@ -120,17 +127,14 @@ private:
                 asked.stop = "reverse-prompt";
                 return false;
             };
-            PITH_ASSIGN_OR_RETURN(asked.id, engine_.submit(std::move(request)));
+            const auto id = engine_.submit(std::move(request));
+            if (id.ok()) {
+                asked.id = *id;
+            } else {
+                asked.failure = id.status();
+            }
         }
         return {};
-    }
-
-    // --n-predict, and never past --ctx-size.
-    int64_t limit(size_t n_prompt) const {
-        const RunFlags & flags = job_.flags;
-        if (flags.session.ctx_size == 0) { return flags.n_predict; }
-        const int64_t room = std::max<int64_t>(0, flags.session.ctx_size - static_cast<int64_t>(n_prompt));
-        return flags.n_predict < 0 ? room : std::min(flags.n_predict, room);
     }
 
     Status serve() {
@@ -164,12 +168,17 @@ private:
     Status hand_out() {
         for (; n_handed_out_ < asked_.size(); ++n_handed_out_) {
             Asked & asked = *asked_[n_handed_out_];
-            const RequestState state = engine_.state(asked.id);
-            if (state == RequestState::kFailed) { return engine_.status(asked.id); }
-            if (state != RequestState::kDone) { break; }
-            PITH_RETURN_IF_ERROR(add_ledger_of(asked));
-            PITH_RETURN_IF_ERROR(engine_.forget(asked.id));
-            if (n_handed_out_ == 0 && context_ == 0) {
+            if (asked.id != 0) {
+                const RequestState state = engine_.state(asked.id);
+                if (state == RequestState::kFailed) {
+                    asked.failure = engine_.status(asked.id);
+                } else if (state != RequestState::kDone) {
+                    break;
+                }
+                PITH_RETURN_IF_ERROR(add_ledger_of(asked));
+                PITH_RETURN_IF_ERROR(engine_.forget(asked.id));
+            }
+            if (n_handed_out_ == 0 && context_ == 0 && asked.failure.ok()) {
                 warn_of_roomy_budget(job_.options.budget, outcome_.ledger, job_.prompt.whole(0).size());
             }
             say(n_handed_out_);
@@ -179,7 +188,8 @@ private:
 
     void say(size_t index) {
         Asked & asked = *asked_[index];
-        RunAnswer answer{job_.request.questions[index], asked.writer->finish(asked.stop)};
+        RunAnswer answer{job_.request.questions[index], asked.writer->finish(asked.failure.ok() ? asked.stop : kStopError)};
+        answer.generated.failure = asked.failure;
         answer.kv_missed = asked.kv_missed;
         answer.n_returned = asked.n_returned;
         if (!job_.flags.json) {
@@ -195,13 +205,14 @@ private:
         outcome_.answers.push_back(std::move(answer));
     }
 
-    // Ctrl-C: beginnings of answers are answers, too.
-    void keep_what_was_said() {
+    // Ctrl-C, or what ended the run: beginnings of answers are answers, too.
+    void keep_what_was_said(const Status & why) {
         for (size_t i = n_handed_out_; i < asked_.size(); ++i) {
             Asked & asked = *asked_[i];
+            if (asked.id == 0 || !add_ledger_of(asked).ok()) { continue; }
             if (engine_.state(asked.id) != RequestState::kDone) { asked.stop = "interrupt"; }
-            if (!add_ledger_of(asked).ok() || asked.n_said == 0) { continue; }
-            say(i);
+            if (!why.ok()) { asked.failure = why; }
+            if (asked.n_said > 0) { say(i); }
         }
     }
 
@@ -210,6 +221,7 @@ private:
         asked.kv_missed = ledger.kv_missed;
         asked.n_returned = ledger.returned_entries;
         n_lanes_ = ledger.n_lanes;
+        warn_past_training(job_.model, static_cast<int64_t>(asked.n_prompt), ledger, job_.options.context_shift);
         outcome_.ledger = n_ledgers_++ == 0 ? std::move(ledger) : combined(outcome_.ledger, ledger);
         return {};
     }

@@ -24,6 +24,7 @@
 #include "app/run/run_report.h"
 #include "app/run/saved_text.h"
 #include "app/run/serial_run.h"
+#include "app/run/text_length.h"
 #include "app/shell/commands.h"
 #include "cache/cache_file.h"
 #include "common/base/errors.h"
@@ -48,24 +49,13 @@ Result<Prompt> prompt_of_ids(const RunFlags & flags, const Model & model) {
     return prompt;
 }
 
-// Prompts that cannot work at all, and those that merely may not work well. n_before: tokens of a cache file, in front of them.
-Status check_length(const RunFlags & flags, const Model & model, const Prompt & prompt, size_t n_before) {
-    size_t n_longest = 0;
-    for (size_t i = 0; i < prompt.questions.size(); ++i) {
-        n_longest = std::max(n_longest, n_before + prompt.context.size() + prompt.questions[i].size());
+// n_before: tokens of a cache file, in front of the prompt.
+Status check_length(const RunFlags & flags, const Prompt & prompt, int64_t n_before) {
+    int64_t n_longest = 0;
+    for (const std::vector<int32_t> & question : prompt.questions) {
+        n_longest = std::max(n_longest, n_before + std::ssize(prompt.context) + std::ssize(question));
     }
-    const std::string has = "the prompt has " + with_commas(static_cast<int64_t>(n_longest)) + " tokens";
-    if (flags.session.ctx_size > 0 && n_longest > static_cast<size_t>(flags.session.ctx_size)) {
-        return {ErrorCode::kInvalidArgument,
-                has + ", --ctx-size is " + std::to_string(flags.session.ctx_size) + ": raise it, or leave it out"};
-    }
-    const int n_train = model.info().n_ctx_train;
-    const bool shifts = flags.session.budget && !flags.session.cache.no_context_shift;
-    if (n_train > 0 && n_longest > static_cast<size_t>(n_train) && !shifts) {
-        warn(has + ", the model was trained on " + with_commas(n_train) +
-             ": answers may be poor; with a --budget what is kept moves together past that length");
-    }
-    return {};
+    return check_context_size("the prompt", n_longest, flags.session.ctx_size);
 }
 
 // The questions behind what a cache file holds.
@@ -146,8 +136,8 @@ int run_command(RunFlags flags) {
     if (!prompt.ok()) { return fail(prompt.status()); }
     if (request.use_template) { flags.reasoning_marks = flags.chat_template.marks(tokenizer); }
     if (const std::string problem = tokenizer.chat_template_problem(); !problem.empty()) { warn(problem); }
-    const auto n_before = static_cast<size_t>(cached ? cached->info().n_tokens : 0);
-    if (const Status status = check_length(flags, loaded->model, *prompt, n_before); !status.ok()) { return fail(status); }
+    const int64_t n_before = cached ? cached->info().n_tokens : 0;
+    if (const Status status = check_length(flags, *prompt, n_before); !status.ok()) { return fail(status); }
     if (flags.question_later && !read->context.empty()) {
         warn_of_unseen_question(std::span(&options->policy, 1), loaded->model, options->heads_file,
                                 "leave out --question-later, so that it is in sight");
@@ -172,6 +162,7 @@ int run_command(RunFlags flags) {
         warn_of_foreign_prompt(loaded->model, prompt->whole(0), options->n_threads);
     }
     print_outcome(flags, tokenizer, *outcome, interrupted);
+    if (const int code = tell_of_failures(*outcome); code != kExitOk) { return code; }
     return interrupted && !flags.follow ? kExitInterrupted : kExitOk;  // --follow ends so
 }
 

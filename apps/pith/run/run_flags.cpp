@@ -10,6 +10,7 @@
 #include "common/base/escapes.h"
 #include "common/base/read_text.h"
 #include "common/options/options.h"
+#include "common/options/read_arguments.h"
 #include "core/check.h"
 #include "core/text.h"
 #include "pith/budget.h"
@@ -80,7 +81,7 @@ void RunFlags::add_to(CLI::App & command) {
 void RunFlags::add_answer_options(CLI::App & command) {
     model.add_to(command, /*is_required=*/false);
     add(command, option("--prompt"), prompts)->allow_extra_args(false);
-    command.add_option("PROMPT", prompt_words, "The prompt, as with -p");
+    command.add_option(kPromptWords, prompt_words, "The prompt, as with -p");
     command.add_option("--prompts", prompts_file, "More of them: a file of one a line ('-': standard input)")
         ->group(kTextHeading);
     add(command, option("--escape"), escape);
@@ -113,6 +114,7 @@ void RunFlags::add_answer_options(CLI::App & command) {
 
 Status RunFlags::take_prompt_words() {
     if (prompt_words.empty()) { return {}; }
+    std::ranges::transform(prompt_words, prompt_words.begin(), as_typed);
     const std::string & first = prompt_words.front();
     if (!prompts.empty()) {
         return {ErrorCode::kInvalidArgument,

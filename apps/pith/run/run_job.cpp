@@ -34,7 +34,9 @@ GenerateOptions RunJob::answer_options() const {
 void tell_of_sight(const RunJob & job, bool seen, size_t n_tokens, const Ledger & ledger, RunOutcome & outcome) {
     if (n_tokens == 0 || (!seen && ledger.evicted_entries == 0)) { return; }
     outcome.in_sight = seen;
-    if (!seen) { warn_of_unseen_questions(ledger, n_tokens, job.options.chunk); }
+    if (!seen) {
+        warn_of_unseen_questions(ledger, n_tokens, job.options.chunk, "; --question-aware compresses it for each of them");
+    }
 }
 
 }  // namespace pith::app

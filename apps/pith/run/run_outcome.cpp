@@ -5,9 +5,27 @@
 #include <cstdio>
 
 #include "common/base/errors.h"
+#include "common/base/flag_names.h"
 #include "core/text.h"
 
 namespace pith::app {
+
+Status of_prompt(size_t index, size_t n_prompts, const Status & failure) {
+    if (n_prompts == 1) { return failure; }
+    return {failure.code(), "prompt " + std::to_string(index + 1) + ": " + message_of(failure)};
+}
+
+int tell_of_failures(const RunOutcome & outcome) {
+    int n_failed = 0;
+    for (size_t i = 0; i < outcome.answers.size(); ++i) {
+        const Status & failure = outcome.answers[i].generated.failure;
+        if (failure.ok() || message_of(failure) == message_of(outcome.failure)) { continue; }
+        fail(of_prompt(i, outcome.answers.size(), failure));
+        ++n_failed;
+    }
+    if (!outcome.failure.ok()) { return fail(outcome.failure); }
+    return n_failed > 0 ? kExitFailed : kExitOk;
+}
 
 void warn_of_roomy_budget(const Budget & budget, const Ledger & ledger, size_t n_tokens) {
     if (budget.kind != BudgetKind::kBytes || ledger.budget_entries < static_cast<int64_t>(n_tokens)) { return; }
@@ -15,12 +33,12 @@ void warn_of_roomy_budget(const Budget & budget, const Ledger & ledger, size_t n
          " tokens per head and the prompt has " + with_commas(static_cast<int64_t>(n_tokens)) + ": nothing of it is evicted");
 }
 
-void warn_of_unseen_questions(const Ledger & ledger, size_t n_tokens, int chunk) {
+void warn_of_unseen_questions(const Ledger & ledger, size_t n_tokens, int chunk, const std::string & or_else) {
     warn("the context was compressed without its questions: " +
          (ledger.gate_peak_bytes > 0 ? "the model's gates decide before they are read"
                                      : "their " + std::to_string(n_tokens) + " tokens are more than a chunk (--chunk " +
                                            std::to_string(chunk) + "; less where --budget is few bytes)") +
-         "; --question-aware compresses it for each of them");
+         or_else);
 }
 
 void tell_of_missed(double kv_missed, int64_t n_returned, int64_t n_lanes) {

@@ -24,6 +24,14 @@ struct RunAnswer {
     int64_t n_returned = 0;  // entries that came back for it
 };
 
+// One that has no answer, or not a whole one: generated.failure says why.
+inline RunAnswer failed_answer(const std::string & question, const Status & failure) {
+    RunAnswer answer{question, {}};
+    answer.generated.stop = kStopError;
+    answer.generated.failure = failure;
+    return answer;
+}
+
 struct RunOutcome {
     std::vector<RunAnswer> answers;
     std::vector<Positions> kept;   // of each session, at its end
@@ -31,12 +39,19 @@ struct RunOutcome {
     Ledger ledger;
     int64_t n_steps = 0;        // with --parallel: passes over the weights, and units of prompts that are read layer by layer
     double longest_unit_s = 0;  // of such a prompt: what it delayed others' tokens by at most; 0: there was none
+    Status failure;             // what ended the run: answers are what there is until then
 };
+
+// "prompt 3: …", of so many prompts; of one alone as it is.
+Status of_prompt(size_t index, size_t n_prompts, const Status & failure);
+// Says so of each answer that failed and is one of several; then what ended the run, or that some have none. The exit code.
+int tell_of_failures(const RunOutcome & outcome);
 
 // Bytes that hold more than the prompt: whoever wanted a compressed cache has none.
 void warn_of_roomy_budget(const Budget & budget, const Ledger & ledger, size_t n_tokens);
-// The context was compressed, and not in the sight of its questions of so many tokens.
-void warn_of_unseen_questions(const Ledger & ledger, size_t n_tokens, int chunk);
+// The context was compressed, and not in the sight of its questions of so many tokens. or_else: what to do about it, at the
+// end.
+void warn_of_unseen_questions(const Ledger & ledger, size_t n_tokens, int chunk, const std::string & or_else);
 
 // What a question looked for among what was evicted (Ledger::kv_missed), and how many entries came back for it: a line on
 // stderr.

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "common/base/flag_names.h"
 #include "common/base/ledger_report.h"
 
 namespace pith::app {
@@ -57,6 +58,7 @@ void print_outcome(const RunFlags & flags, const Tokenizer & tokenizer, const Ru
                            {"tokens", answer.generated.tokens},
                            {"n_generated", answer.generated.n_generated},
                            {"stop", answer.generated.stop}});
+        if (!answer.generated.failure.ok()) { answers.back()["error"] = message_of(answer.generated.failure); }
         if (answer.kv_missed >= 0) {
             answers.back()["kv_missed"] = answer.kv_missed;
             answers.back()["returned_entries"] = answer.n_returned;

@@ -14,6 +14,7 @@
 #include "app/run/auto_budget.h"
 #include "app/run/follow.h"
 #include "app/run/saved_text.h"
+#include "app/run/text_length.h"
 #include "cache/cache_file.h"
 #include "common/base/interrupt.h"
 #include "common/base/ledger_report.h"
@@ -44,8 +45,11 @@ public:
         const Status status = cached_ != nullptr      ? go_on_from_cache()
                               : job_.shares_context() ? ask_on_compressed_context()
                                                       : ask_each_on_its_own();
-        // Ctrl-C keeps what was said so far.
-        if (!status.ok() && status.code() != ErrorCode::kCancelled) { return status; }
+        // Ctrl-C keeps what was said so far, and so does a failure.
+        if (!status.ok() && status.code() != ErrorCode::kCancelled) {
+            if (outcome_.answers.empty()) { return status; }
+            if (outcome_.answers.back().generated.failure.ok()) { outcome_.failure = status; }
+        }
         return std::move(outcome_);
     }
 
@@ -57,7 +61,7 @@ private:
         hooks.cancel = &cancel_;
         PITH_RETURN_IF_ERROR(with_progress(
             hooks, [&] { return looks ? read_question(session, tokens, hooks) : session.prefill(tokens, hooks); }));
-        tell_of_roomy_budget(session, tokens.size());
+        tell_of_what_was_read(session, tokens.size());
         return {};
     }
 
@@ -71,7 +75,7 @@ private:
             PITH_ASSIGN_OR_RETURN(seen, session.prefill_for_questions(prompt_.context, questions, hooks));
             return {};
         }));
-        tell_of_roomy_budget(session, prompt_.context.size());
+        tell_of_what_was_read(session, prompt_.context.size());
         tell_of_sight(job_, seen, questions.size(), session.ledger(), outcome_);
         return {};
     }
@@ -85,17 +89,22 @@ private:
         return status;
     }
 
-    void tell_of_roomy_budget(const Session & session, size_t n_tokens) {
+    void tell_of_what_was_read(const Session & session, size_t n_tokens) {
         auto_budget_.look_at(session);
+        warn_past_training(job_.model, session.n_tokens(), session.ledger(), options_.context_shift);
         if (!std::exchange(told_, true)) { warn_of_roomy_budget(options_.budget, session.ledger(), n_tokens); }
+    }
+
+    void print_question(size_t index) const {
+        if (flags_.json || request_.questions.size() == 1) { return; }
+        std::fprintf(stderr, "%s> %s\n", index > 0 ? "\n" : "", request_.questions[index].c_str());
     }
 
     Status answer(Session & session, Sampler & sampler, size_t index) {
         const bool print = !flags_.json;
-        const bool several = request_.questions.size() > 1;
-        if (print && several) { std::fprintf(stderr, "%s> %s\n", index > 0 ? "\n" : "", request_.questions[index].c_str()); }
+        print_question(index);
         GenerateOptions options = job_.answer_options();
-        options.n_predict = limit(session);
+        options.n_predict = limit_of_answer(flags_.n_predict, session.n_tokens(), flags_.session.ctx_size);
         options.stream = print && !flags_.no_stream;
         options.cancel = &cancel_;
         const int64_t first_logits = logits_ != nullptr ? logits_->n_rows() : 0;
@@ -104,21 +113,15 @@ private:
         }
         sampler.reset();
         for (const int32_t token : prompt_.whole(index)) { sampler.accept(token); }  // penalties look back on the prompt
-        PITH_ASSIGN_OR_RETURN(Generated generated, generate(session, job_.tokenizer, sampler, options));
+        Generated generated = generate(session, job_.tokenizer, sampler, options);
+        const Status failure = generated.failure;
         if (print && flags_.no_stream) { print_whole(generated, flags_.chat_template.hides_reasoning()); }
         if (print) { std::puts(""); }
         std::fflush(stdout);
         auto_budget_.look_at(session);
         outcome_.answers.push_back(
             {request_.questions[index], std::move(generated), first_logits, logits_ != nullptr ? logits_->n_rows() : 0});
-        return {};
-    }
-
-    // --n-predict, and never past --ctx-size.
-    int64_t limit(const Session & session) const {
-        if (flags_.session.ctx_size == 0) { return flags_.n_predict; }
-        const int64_t room = std::max<int64_t>(0, flags_.session.ctx_size - session.n_tokens());
-        return flags_.n_predict < 0 ? room : std::min(flags_.n_predict, room);
+        return failure;
     }
 
     void add_kept(const Session & session) {
@@ -264,18 +267,32 @@ private:
         return session.save(flags_.save_cache, to_notes(text));
     }
 
+    // One of several that fails has no answer, and the next one is asked.
     Status ask_each_on_its_own() {
         PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(job_.sampler, &job_.tokenizer));
-        for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
-            PITH_ASSIGN_OR_RETURN(Session session, job_.model.session(options_));
-            Status status = prefill(session, prompt_.whole(i), job_.n_question(i));
-            if (status.ok()) { status = answer(session, sampler, i); }
-            if (status.ok()) { status = save(session, begun_text()); }
-            outcome_.ledger = i == 0 ? session.ledger() : combined(outcome_.ledger, session.ledger());
-            add_kept(session);
-            PITH_RETURN_IF_ERROR(status);
+        const size_t n_prompts = prompt_.questions.size();
+        for (size_t i = 0; i < n_prompts && !cancel_.load(); ++i) {
+            const Status status = ask_on_its_own(i, sampler);
+            if (status.ok()) { continue; }
+            if (n_prompts == 1 || status.code() == ErrorCode::kCancelled) { return status; }
+            if (outcome_.answers.size() == i) {
+                print_question(i);
+                if (!flags_.json) { std::puts(""); }
+                outcome_.answers.push_back(failed_answer(request_.questions[i], status));
+            }
+            if (flags_.kept) { outcome_.kept.resize(i + 1); }
         }
         return {};
+    }
+
+    Status ask_on_its_own(size_t i, Sampler & sampler) {
+        PITH_ASSIGN_OR_RETURN(Session session, job_.model.session(options_));
+        Status status = prefill(session, prompt_.whole(i), job_.n_question(i));
+        if (status.ok()) { status = answer(session, sampler, i); }
+        if (status.ok()) { status = save(session, begun_text()); }
+        outcome_.ledger = n_ledgers_++ == 0 ? session.ledger() : combined(outcome_.ledger, session.ledger());
+        add_kept(session);
+        return status;
     }
 
     const RunJob & job_;
@@ -288,6 +305,7 @@ private:
     AutoBudget auto_budget_;
     const std::atomic<bool> & cancel_;
     bool told_ = false;                  // about the budget
+    int n_ledgers_ = 0;                  // that are combined in the outcome's
     std::optional<int64_t> n_returned_;  // entries, for the question at hand; nullopt: nothing is cold
     RunOutcome outcome_;
 };

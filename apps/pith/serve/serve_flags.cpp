@@ -89,6 +89,8 @@ void ServeFlags::add_to(CLI::App & command) {
         "What becomes of marked thoughts, where a request does not say: auto or deepseek (told apart), hide, none (part of the "
         "answer, as written)");
     session.add_to(command, "auto", "");
+    command.get_option("--ctx-size")
+        ->description("Tokens of a prompt and its answer at most; more are refused (default: what the model was trained on)");
     session.add_tolerance_to(command);
     session.cold.add_to(command);
     add(command, option("--no-repair"), no_repair);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kRun = "run";
 constexpr std::string_view kChat = "chat";
 constexpr std::string_view kServe = "serve";
-constexpr std::string_view kCommands = "run chat serve";
+constexpr std::string_view kCommands = "run chat serve compress ask";
 
 constexpr TakenFlags kTaken[] = {
     {"-fa --flash-attn", "on auto 1 true enabled"},
