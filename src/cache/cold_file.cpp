@@ -15,9 +15,9 @@
 namespace pith {
 namespace {
 
-Status failed(const char * what, const std::string & why = std::strerror(errno)) {
-    return {ErrorCode::kIo, std::string("cannot ") + what + " entries that were evicted, in a temporary file: " + why +
-                                "; name another folder with TMPDIR, or leave out " + item::kCold};
+Status failed(const char * what) {
+    return {ErrorCode::kIo, std::string("cannot ") + what + " entries that were evicted, in a temporary file: " +
+                                std::strerror(errno) + "; name another folder with TMPDIR, or leave out " + item::kCold};
 }
 
 Status failed_in_file(const Status & why) {

@@ -2,8 +2,8 @@
 // cache.
 //
 // Nothing that was appended changes any more, so that copies of what refers to it may share it. It goes back to the disk with
-// the last one who holds its room, which may be long before the file goes: a text that many go on from leaves nothing of
-// theirs. Threads: safe.
+// the last one who holds its room, which may be long before the file goes: those who have gone on from a text leave nothing.
+// Threads: safe.
 #pragma once
 
 #include <atomic>

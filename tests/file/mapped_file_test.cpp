@@ -25,8 +25,24 @@ TEST(MappedFile, ReadsWhatIsMapped) {
             const auto read = file->read(offset, buffer);
             EXPECT_TRUE(std::ranges::equal(read, file->bytes().subspan(offset, buffer.size()))) << offset;
             EXPECT_EQ(read.data() == buffer.data(), keeps_open) << "copied only where the file was kept open";
+            ASSERT_TRUE(file->copy(offset, buffer).ok());
+            EXPECT_TRUE(std::ranges::equal(buffer, file->bytes().subspan(offset, buffer.size()))) << offset;
         }
     }
+}
+
+// Where the mapping would end the process, a copy says what is wrong.
+TEST(MappedFile, SaysWhereItCannotBeReadAnyMore) {
+    const testing::TempFolder folder;
+    testing::write_file(folder.file("a"), std::vector<char>(100000, 'x'));
+    const auto file = MappedFile::open(folder.file("a"), "model", /*keeps_open=*/true);
+    ASSERT_TRUE(file.ok());
+    std::filesystem::resize_file(folder.file("a"), 5000);
+    std::array<uint8_t, 3000> buffer{};
+    EXPECT_TRUE(file->copy(2000, buffer).ok());
+    const Status status = file->copy(50000, buffer);
+    EXPECT_EQ(status.code(), ErrorCode::kIo);
+    EXPECT_NE(status.message().find("shorter"), std::string::npos) << status.message();
 }
 
 // The descriptor goes with the mapping: moved, it is closed once, and with the last of them.
