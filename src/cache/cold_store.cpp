@@ -106,6 +106,7 @@ Status ColdStore::add_dropped(const RaggedCache & cache, std::span<const LayerKe
         Segment segment;            // from the room's beginning on
     };
     std::vector<Part> parts;
+    const bool may_come_back = cache.shift() == 0;  // once keys have moved together nothing has a place among them
     std::vector<Lane> lanes = *lanes_;
     lanes.resize(static_cast<size_t>(cache.n_lanes()));
     int64_t n_entries = n_entries_;
@@ -129,7 +130,7 @@ Status ColdStore::add_dropped(const RaggedCache & cache, std::span<const LayerKe
             if (gone.empty()) { continue; }
             const Segment segment{.at = n_new_bytes, .n = static_cast<int32_t>(gone.size())};
             const uint64_t size = segment_bytes(segment, one.layer);
-            if (n_bytes_ + n_new_bytes + size > most_bytes_) {
+            if (!may_come_back || n_bytes_ + n_new_bytes + size > most_bytes_) {
                 n_lost += segment.n;
                 continue;
             }

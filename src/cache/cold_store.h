@@ -58,8 +58,8 @@ public:
     uint64_t read_bytes() const { return read_bytes_; }
     const std::vector<Lane> & lanes() const { return *lanes_; }
 
-    // What compact() with these plans will take out of the lanes. All of it or, on an error, nothing.
-    // Errors: kOutOfMemory, kIo: no room on the disk, or no folder for temporary files.
+    // What compact() with these plans will take out of the lanes; lost, once keys have moved together (RaggedCache::shift()).
+    // All of it or, on an error, nothing. Errors: kOutOfMemory, kIo: no room on the disk, or no folder for temporary files.
     Status add_dropped(const RaggedCache & cache, std::span<const LayerKeep> keeps);
     // These of a lane's are back in it; positions ascending.
     void give_back(int lane, std::span<const int32_t> positions);

@@ -73,6 +73,7 @@ void ToolCallSplitter::tell(std::vector<TaggedCall> calls, Pieces & out) {
 void ToolCallSplitter::give_back(Pieces & out) {
     state_ = State::kText;
     said_ = true;  // what stands in it is not looked at again
+    begins_message_ = false;
     say(std::exchange(raw_, {}), out);
 }
 
@@ -335,6 +336,7 @@ bool ToolCallSplitter::step_behind(Pieces & out) {
     for (const std::string_view mark : closes) {
         if (text.starts_with(mark) && !is_fence) {
             waiting_.erase(0, first + mark.size());
+            begins_message_ = form_ == ToolForm::kHarmony;
             return true;
         }
         if (mark.starts_with(text)) { return false; }

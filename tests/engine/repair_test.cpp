@@ -274,6 +274,32 @@ TEST(Repair, RefusesByNameWhatItCannotDo) {
     EXPECT_EQ(session.repair({}).code(), ErrorCode::kInvalidArgument);
 }
 
+// What came back leaves again behind the length that the model was trained on, where nothing comes back any more: a file of it
+// is as whole as any.
+TEST(Repair, WhatCameBackMayLeaveOnceKeysHaveMoved) {
+    RandomModelSpec spec = testing::tiny_spec();
+    spec.n_ctx_train = 160;
+    const Model model = testing::tiny_model(spec).value();
+    SessionOptions options = options_of("knorm", PrefillSchedule::kChunked, KvType::kF16, KvType::kF16);
+    options.evict_every = 8;
+    auto session = model.session(options);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    const auto tokens = random_tokens(400, 384);
+    ASSERT_TRUE(session->prefill(std::span(tokens).first(100)).ok());
+    ASSERT_TRUE(session->repair(std::span(tokens).subspan(100, 12)).ok());
+    ASSERT_GT(session->ledger().returned_entries, 0);
+    for (size_t i = 100; i < tokens.size(); ++i) { ASSERT_TRUE(session->append(tokens[i]).ok()); }
+    const Ledger & ledger = session->ledger();
+    EXPECT_GT(ledger.n_context_shifts, 0);
+    EXPECT_GT(ledger.cold_lost_entries, 0);
+    EXPECT_EQ(ledger.cold_entries + ledger.cold_lost_entries + ledger.kept_entries, 400 * ledger.n_lanes);
+    const std::string path = testing::scratch_file("moved.pith").string();
+    ASSERT_TRUE(session->save(path).ok());
+    auto opened = model.open_session(path, 1);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_TRUE(contents_of(*opened) == contents_of(*session));
+}
+
 // A lane of 100 tokens; every third of the first 60 is here.
 LaneOfBoth some_lane(const std::function<float(int32_t)> & paid) {
     LaneOfBoth lane;

@@ -397,8 +397,10 @@ Streamed put_together(const HttpAnswer & stream) {
         if (!choice["finish_reason"].is_null()) { all.finish_reason = choice["finish_reason"]; }
         const Json content = choice["delta"].value("content", Json());
         if (content.is_string()) { all.content += content.get<std::string>(); }
+        std::set<size_t> told;  // one entry a call and chunk: clients take a second one for another call
         for (const Json & piece : choice["delta"].value("tool_calls", Json::array())) {
             const size_t index = piece["index"];
+            EXPECT_TRUE(told.insert(index).second) << event;
             if (index == arguments.size()) {
                 EXPECT_TRUE(piece.contains("id"));
                 all.calls.emplace_back(piece["function"]["name"], Json());

@@ -132,6 +132,13 @@ TEST(ToolCalls, AreAChannelsMessages) {
                  "I look.", {kNow});
     expect_parts(form, R"(<|start|>assistant<|channel|>analysis to=functions.weather code<|message|>{"city": "Elm"}<|call|>)",
                  "", {kElm});
+    expect_parts(form,
+                 R"(<|channel|>commentary to=functions.weather json<|message|>{"city": "Elm"}<|call|><|start|>assistant )"
+                 R"(to=functions.time<|channel|>commentary json<|message|>{}<|call|>)",
+                 "", {kElm, kNow});
+    const std::string no_call = "to=functions." + std::string(500, 'x');
+    expect_parts(form, no_call, no_call, {});
+    expect_parts(form, "I look.<|end|>" + no_call, "I look." + no_call, {});
     expect_parts(form, "I look.<|end|>and go to=functions.time", "I look.and go to=functions.time", {});
     expect_parts(form, "to be said", "to be said", {});
     const ToolCallSplitter splitter(form, {}, false);

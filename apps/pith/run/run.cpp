@@ -162,7 +162,7 @@ int run_command(RunFlags flags) {
         warn_of_foreign_prompt(loaded->model, prompt->whole(0), options->n_threads);
     }
     print_outcome(flags, tokenizer, *outcome, interrupted);
-    if (const int code = tell_of_failures(*outcome); code != kExitOk) { return code; }
+    if (const int code = tell_of_failures(*outcome, request.questions.size()); code != kExitOk) { return code; }
     return interrupted && !flags.follow ? kExitInterrupted : kExitOk;  // --follow ends so
 }
 

@@ -44,8 +44,8 @@ struct RunOutcome {
 
 // "prompt 3: …", of so many prompts; of one alone as it is.
 Status of_prompt(size_t index, size_t n_prompts, const Status & failure);
-// Says so of each answer that failed and is one of several; then what ended the run, or that some have none. The exit code.
-int tell_of_failures(const RunOutcome & outcome);
+// Says so of each answer that failed, then what ended the run. The exit code.
+int tell_of_failures(const RunOutcome & outcome, size_t n_prompts);
 
 // Bytes that hold more than the prompt: whoever wanted a compressed cache has none.
 void warn_of_roomy_budget(const Budget & budget, const Ledger & ledger, size_t n_tokens);

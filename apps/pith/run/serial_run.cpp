@@ -152,25 +152,43 @@ private:
         return ask_each_behind(session, sampler);
     }
 
-    // Each question behind what the session holds; before the next one it is as it was.
+    // Each question behind what the session holds; before the next one it is as it was. One of several that fails has no
+    // answer, and the next one is asked.
     Status ask_each_behind(Session & session, Sampler & sampler) {
         PITH_ASSIGN_OR_RETURN(const std::optional<Eviction> second_stage, flags_.ask_eviction());
+        const size_t n_questions = prompt_.questions.size();
         std::shared_ptr<Session::Snapshot> before;
-        if (prompt_.questions.size() > 1) { PITH_ASSIGN_OR_RETURN(before, session.snapshot()); }
-        for (size_t i = 0; i < prompt_.questions.size() && !cancel_.load(); ++i) {
+        if (n_questions > 1) { PITH_ASSIGN_OR_RETURN(before, session.snapshot()); }
+        for (size_t i = 0; i < n_questions && !cancel_.load(); ++i) {
             if (i > 0) { PITH_RETURN_IF_ERROR(session.restore(before)); }
-            if (second_stage) {
-                PITH_RETURN_IF_ERROR(
-                    session.evict_for_questions(prompt_.questions[i], second_stage->policy, second_stage->budget, &cancel_));
-            }
-            PITH_RETURN_IF_ERROR(read_and_tell(session, prompt_.questions[i]));
-            PITH_RETURN_IF_ERROR(answer(session, sampler, i));
-            if (n_returned_) {
-                outcome_.answers.back().kv_missed = session.ledger().kv_missed;
-                outcome_.answers.back().n_returned = *n_returned_;
-            }
+            const Status status = ask_behind(session, sampler, i, second_stage);
+            if (status.ok()) { continue; }
+            if (n_questions == 1 || status.code() == ErrorCode::kCancelled) { return status; }
+            note_failure(i, status);
         }
         return {};
+    }
+
+    Status ask_behind(Session & session, Sampler & sampler, size_t i, const std::optional<Eviction> & second_stage) {
+        if (second_stage) {
+            PITH_RETURN_IF_ERROR(
+                session.evict_for_questions(prompt_.questions[i], second_stage->policy, second_stage->budget, &cancel_));
+        }
+        PITH_RETURN_IF_ERROR(read_and_tell(session, prompt_.questions[i]));
+        PITH_RETURN_IF_ERROR(answer(session, sampler, i));
+        if (n_returned_) {
+            outcome_.answers.back().kv_missed = session.ledger().kv_missed;
+            outcome_.answers.back().n_returned = *n_returned_;
+        }
+        return {};
+    }
+
+    // Of one of several: what it has said, if anything, is its answer.
+    void note_failure(size_t i, const Status & status) {
+        if (outcome_.answers.size() > i) { return; }
+        print_question(i);
+        if (!flags_.json) { std::puts(""); }
+        outcome_.answers.push_back(failed_answer(request_.questions[i], status));
     }
 
     // Where what was evicted is kept, what the question looks for of it comes back.
@@ -275,11 +293,7 @@ private:
             const Status status = ask_on_its_own(i, sampler);
             if (status.ok()) { continue; }
             if (n_prompts == 1 || status.code() == ErrorCode::kCancelled) { return status; }
-            if (outcome_.answers.size() == i) {
-                print_question(i);
-                if (!flags_.json) { std::puts(""); }
-                outcome_.answers.push_back(failed_answer(request_.questions[i], status));
-            }
+            note_failure(i, status);
             if (flags_.kept) { outcome_.kept.resize(i + 1); }
         }
         return {};

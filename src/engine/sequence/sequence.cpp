@@ -139,8 +139,7 @@ Result<int64_t> Sequence::compact(std::span<const LayerPlan> plans, bool evicts,
     PITH_RETURN_IF_ERROR(save_snapshots_before_compaction(Layers::kGoverned));
     for (const LayerPlan & one : plans) { evidence.prepare_compact(one.layer, one.keep); }
     ColdStore cold_then = cold;
-    const bool may_come_back = cold.on() && cache->shift() == 0;  // not once keys have turned
-    if (evicts && may_come_back) { PITH_RETURN_IF_ERROR(cold_then.add_dropped(*cache, keeps)); }
+    if (evicts && cold.on()) { PITH_RETURN_IF_ERROR(cold_then.add_dropped(*cache, keeps)); }
     if (!is_last) { PITH_RETURN_IF_ERROR(remember_dropped(keeps)); }
     ++n_moves_;
     const int64_t n_gone = cache->compact(0, keeps, run_tasks);
