@@ -134,12 +134,12 @@ Status ChatLoop::say(const std::string & message) {
     std::fflush(stdout);
     ++(turn.ok() ? n_answered_ : n_failed_);
     PITH_RETURN_IF_ERROR(turn.status());
-    if (turn->kv_missed >= 0) { tell_of_missed(turn->kv_missed, turn->n_returned, conversation_.session().ledger().n_lanes); }
-    tell_of_context_shift();
     const Session & session = conversation_.session();
+    if (turn->kv_missed >= 0) { tell_of_missed(turn->kv_missed, turn->n_returned, session.ledger().n_lanes); }
+    tell_of_context_shift();
     warn_past_training(conversation_.model(), session.n_tokens(), session.ledger(),
                        conversation_.options().session.context_shift);
-    auto_budget_.look_at(conversation_.session());
+    auto_budget_.look_at(session);
     last_ = message;
     return {};
 }

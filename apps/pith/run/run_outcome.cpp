@@ -10,17 +10,13 @@
 
 namespace pith::app {
 
-Status of_prompt(size_t index, size_t n_prompts, const Status & failure) {
-    if (n_prompts == 1) { return failure; }
-    return {failure.code(), "prompt " + std::to_string(index + 1) + ": " + message_of(failure)};
-}
-
 int tell_of_failures(const RunOutcome & outcome, size_t n_prompts) {
     int n_failed = 0;
     for (size_t i = 0; i < outcome.answers.size(); ++i) {
         const Status & failure = outcome.answers[i].generated.failure;
         if (failure.ok() || message_of(failure) == message_of(outcome.failure)) { continue; }
-        fail(of_prompt(i, n_prompts, failure));
+        const std::string which = n_prompts > 1 ? "prompt " + std::to_string(i + 1) + ": " : "";
+        fail({failure.code(), which + message_of(failure)});
         ++n_failed;
     }
     if (!outcome.failure.ok()) { return fail(outcome.failure); }

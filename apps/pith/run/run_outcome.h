@@ -24,14 +24,6 @@ struct RunAnswer {
     int64_t n_returned = 0;  // entries that came back for it
 };
 
-// One that has no answer, or not a whole one: generated.failure says why.
-inline RunAnswer failed_answer(const std::string & question, const Status & failure) {
-    RunAnswer answer{question, {}};
-    answer.generated.stop = kStopError;
-    answer.generated.failure = failure;
-    return answer;
-}
-
 struct RunOutcome {
     std::vector<RunAnswer> answers;
     std::vector<Positions> kept;   // of each session, at its end
@@ -42,9 +34,7 @@ struct RunOutcome {
     Status failure;             // what ended the run: answers are what there is until then
 };
 
-// "prompt 3: …", of so many prompts; of one alone as it is.
-Status of_prompt(size_t index, size_t n_prompts, const Status & failure);
-// Says so of each answer that failed, then what ended the run. The exit code.
+// Says so of each answer that failed ("prompt 3: …", where there are several), then what ended the run. The exit code.
 int tell_of_failures(const RunOutcome & outcome, size_t n_prompts);
 
 // Bytes that hold more than the prompt: whoever wanted a compressed cache has none.

@@ -188,7 +188,10 @@ private:
         if (outcome_.answers.size() > i) { return; }
         print_question(i);
         if (!flags_.json) { std::puts(""); }
-        outcome_.answers.push_back(failed_answer(request_.questions[i], status));
+        RunAnswer & none = outcome_.answers.emplace_back();
+        none.question = request_.questions[i];
+        none.generated.stop = kStopError;
+        none.generated.failure = status;
     }
 
     // Where what was evicted is kept, what the question looks for of it comes back.
