@@ -25,10 +25,12 @@ that this file belongs to, and where the system looks. Every failure raises pith
 what to do.
 """
 
+import array
 import ctypes
 import ctypes.util
 import functools
 import json
+import operator
 import os
 import threading
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
@@ -44,6 +46,18 @@ class Error(Exception):
         super().__init__(message)
         self.field = field
         self.code = CODES[code] if 0 <= code < len(CODES) else str(code)
+
+    def __reduce__(self):  # it goes from one process to another
+        code = CODES.index(self.code) if self.code in CODES else int(self.code)
+        return type(self), (code, str(self), self.field)
+
+
+def _integer(kind, value, name):
+    """The value, where the C type holds it: ctypes would take what is left of it."""
+    value = operator.index(value)
+    if kind(value).value != value:
+        raise Error(CODES.index("invalid_argument"), f"{name} is {value}, which is beyond {8 * ctypes.sizeof(kind)} bits", name)
+    return value
 
 
 _MODEL_PROGRESS = ctypes.CFUNCTYPE(c_bool, c_double, c_void_p)
@@ -65,8 +79,13 @@ class _Options(ctypes.Structure):
         for name, value in given.items():
             if name not in types:
                 raise TypeError(f"unknown option '{name}': there are {', '.join(types)}")
-            if types[name] is c_char_p and value is not None:
+            kind = types[name]
+            if kind is c_char_p and isinstance(value, (str, os.PathLike)):
+                value = os.fsencode(value) if name.endswith(("_file", "_dir")) else os.fspath(value).encode()
+            elif kind is c_char_p and value is not None and not isinstance(value, bytes):
                 value = str(value).encode()
+            elif kind in (c_int32, c_int64, c_uint32, c_uint64, c_size_t):
+                value = _integer(kind, value, name)
             setattr(self, name, value)
         return self
 
@@ -100,7 +119,7 @@ class _SessionOptions(_Options):
                 ("evict_every", c_int32), ("pinned", POINTER(_Span)), ("n_pinned", c_size_t), ("heads_file", c_char_p),
                 ("observe", c_char_p), ("n_snapshots", c_int32), ("grid", c_int32), ("rotate_kv", c_bool),
                 ("context_shift", c_bool), ("cold", c_char_p), ("cold_bytes", c_uint64), ("draft_ngram", c_int32),
-                ("look_back", c_bool)]
+                ("look_back", c_bool), ("repair_every", c_int32)]
 
 
 class _RunOptions(_Options):
@@ -124,7 +143,7 @@ class _Ledger(_Options):
                   (name, c_int64) for name in ("n_repairs", "returned_entries", "cold_entries", "cold_lost_entries",
                                                "cold_bytes", "cold_read_bytes")
               ] + [("repair_s", c_double), ("n_drafted", c_int64), ("n_draft_accepted", c_int64),
-                   ("look_back_s", c_double)]
+                   ("look_back_s", c_double), ("n_answer_repairs", c_int64), ("answer_repair_s", c_double)]
 
 
 class _ScorerOptions(_Options):
@@ -203,6 +222,7 @@ def _declare(library):
         "pith_version": (c_char_p, []),
         "pith_error": (c_char_p, []),
         "pith_error_field": (c_char_p, []),
+        "pith_last_code": (c_int32, []),
         "pith_model_options_init": (None, [POINTER(_ModelOptions), c_size_t]),
         "pith_model_load": (c_int32, [c_char_p, POINTER(_ModelOptions), out]),
         "pith_model_free": (None, [handle]),
@@ -282,14 +302,55 @@ def _declare(library):
 
 try:
     _lib = _declare(ctypes.CDLL(_find_library()))
-except OSError as error:
+except (OSError, AttributeError) as error:  # it is not there, or older than this file
     raise ImportError(f"libpith cannot be loaded ({error}): install Pith, or set PITH_LIBRARY to the path of libpith.so") from error
 
 
 def _check(code):
-    if code != 0:
-        error = Error(code, _lib.pith_error().decode(), _lib.pith_error_field().decode())
-        raise error from _Callback.cause_of(str(error))
+    if code == 0:
+        return
+    error = Error(code, _lib.pith_error().decode(errors="replace"), _lib.pith_error_field().decode())
+    cause = _Callback.cause_of(str(error))
+    if cause is not None and not isinstance(cause, Exception):  # Ctrl-C, SystemExit: no error of the call
+        raise cause
+    raise error from cause
+
+
+def _looked(value):
+    """What a call without a code returned, unless it was refused."""
+    _check(_lib.pith_last_code())
+    return value
+
+
+def _hook(raised, otherwise, call):
+    """A function for C to call, which cannot hand on what it raises: that is kept for _hand_on()."""
+
+    def work(*arguments):
+        try:
+            return call(*arguments)
+        except BaseException as error:
+            raised.append(error)
+            return otherwise
+
+    return work
+
+
+def _hand_on(raised, call):
+    """What its callbacks have raised counts for more than what became of the call by that."""
+    try:
+        call()
+    except Error:
+        if not raised:
+            raise
+    if raised:
+        error = raised[0]
+        raised.clear()
+        raise error
+
+
+def _goes_on(answer):
+    """A callback that returns nothing does not mean to end anything."""
+    return answer is None or bool(answer)
 
 
 class _Callback:
@@ -303,6 +364,7 @@ class _Callback:
         def work(*arguments):
             try:
                 call(*arguments)
+                _Callback._failed.pop(name, None)
                 return None
             except BaseException as error:  # C has no way to hand it on
                 _Callback._failed[name] = error
@@ -452,14 +514,18 @@ def unregister_scorer(name):
 
 
 def _as_tokens(tokens):
-    return (c_int32 * len(tokens))(*tokens)
+    try:
+        return (c_int32 * len(tokens))(*array.array("i", tokens))
+    except OverflowError:
+        wrong = next(token for token in tokens if c_int32(token).value != token)
+        raise Error(CODES.index("invalid_argument"), f"token {wrong} is outside the vocabulary") from None
 
 
-def _run_options(progress):
+def _run_options(progress, raised):
     run = _RunOptions()
     _lib.pith_run_options_init(byref(run), ctypes.sizeof(run))
     if progress is not None:
-        run.progress = _RUN_PROGRESS(lambda n_done, n_total, _: bool(progress(n_done, n_total)))
+        run.progress = _RUN_PROGRESS(_hook(raised, False, lambda n_done, n_total, _: _goes_on(progress(n_done, n_total))))
     return run
 
 
@@ -475,7 +541,7 @@ def _session_options(options, pinned):
 
 def _values(struct):
     values = {name: getattr(struct, name) for name, _ in struct._fields_[1:]}
-    return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+    return {name: value.decode(errors="replace") if isinstance(value, bytes) else value for name, value in values.items()}
 
 
 def _text(call):
@@ -497,12 +563,21 @@ class _Handle:
     _free = None
 
     def __init__(self):
-        self._handle = c_void_p()
+        self._pointer = c_void_p()
+
+    @property
+    def _handle(self):
+        if not self._pointer:
+            raise Error(CODES.index("invalid_argument"), f"the {type(self).__name__} is closed")
+        return self._pointer
 
     def close(self):
-        if self._handle:
-            _check(self._free(self._handle) or 0)
-            self._handle = c_void_p()
+        if self._pointer:
+            _check(self._free(self._pointer) or 0)
+            self._pointer = c_void_p()
+
+    def __reduce_ex__(self, _):
+        raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: it lies in the library's memory")
 
     def __enter__(self):
         return self
@@ -511,7 +586,7 @@ class _Handle:
         self.close()
 
     def __del__(self):
-        if getattr(self, "_handle", None):
+        if getattr(self, "_pointer", None):
             self.close()
 
 
@@ -520,7 +595,7 @@ class _CancelFlag(_Handle):
 
     def __init__(self):
         super().__init__()
-        _check(_lib.pith_cancel_new(byref(self._handle)))
+        _check(_lib.pith_cancel_new(byref(self._pointer)))
 
 
 class _Interruptible(_Handle):
@@ -569,7 +644,7 @@ class _Interruptible(_Handle):
 
 
 class Model(_Handle):
-    """A GGUF file. Options: those of struct pith_model_options; progress(fraction) -> bool may cancel."""
+    """A GGUF file. Options: those of struct pith_model_options; progress(fraction) cancels by False; what it raises is raised."""
 
     _free = staticmethod(_lib.pith_model_free)
 
@@ -578,9 +653,10 @@ class Model(_Handle):
         given = _ModelOptions()
         _lib.pith_model_options_init(byref(given), ctypes.sizeof(given))
         given.set(options)
+        raised = []
         if progress is not None:
-            given.progress = _MODEL_PROGRESS(lambda fraction, _: bool(progress(fraction)))
-        _check(_lib.pith_model_load(os.fsencode(path), byref(given), byref(self._handle)))
+            given.progress = _MODEL_PROGRESS(_hook(raised, False, lambda fraction, _: _goes_on(progress(fraction))))
+        _hand_on(raised, lambda: _check(_lib.pith_model_load(os.fsencode(path), byref(given), byref(self._pointer))))
 
     def info(self):
         info = _ModelInfo(size=ctypes.sizeof(_ModelInfo))
@@ -633,9 +709,9 @@ class Model(_Handle):
         _Interruptible.__init__(session)
         session.model = self
         if isinstance(path, SessionFile):
-            _check(_lib.pith_session_file_session(path._handle, self._handle, n_threads, byref(session._handle)))
+            _check(_lib.pith_session_file_session(path._handle, self._handle, n_threads, byref(session._pointer)))
         else:
-            _check(_lib.pith_session_open(self._handle, os.fsencode(path), n_threads, byref(session._handle)))
+            _check(_lib.pith_session_open(self._handle, os.fsencode(path), n_threads, byref(session._pointer)))
         _check(_lib.pith_session_cancel_by(session._handle, session._flag._handle))
         return session
 
@@ -656,7 +732,7 @@ class Session(_Interruptible):
         super().__init__()
         self.model = model
         given, _kept = _session_options(options, pinned)
-        _check(_lib.pith_session_new(model._handle, byref(given), byref(self._handle)))
+        _check(_lib.pith_session_new(model._handle, byref(given), byref(self._pointer)))
         _check(_lib.pith_session_cancel_by(self._handle, self._flag._handle))
 
     def cancel(self):
@@ -664,23 +740,25 @@ class Session(_Interruptible):
         _lib.pith_cancel_set(self._flag._handle)
 
     def prefill(self, tokens, n_question=0, is_answer=False, progress=None, repair=False):
-        """progress(n_done, n_total) -> bool may cancel. repair: of a session with look_back (else pith.Error), as repair()
-        before it, in less time."""
-        run = _run_options(progress)
-        run.n_question, run.is_answer, run.repair = n_question, is_answer, repair
-        self._run(lambda: _check(_lib.pith_prefill(self._handle, _as_tokens(tokens), len(tokens), byref(run))))
+        """progress(n_done, n_total) cancels by False, and what it raises is raised; it may be called on another thread. repair: of
+        a session with look_back (else pith.Error), as repair() before it, in less time."""
+        raised = []
+        run = _run_options(progress, raised).set({"n_question": n_question, "is_answer": is_answer, "repair": repair})
+        given = _as_tokens(tokens)
+        _hand_on(raised, lambda: self._run(lambda: _check(_lib.pith_prefill(self._handle, given, len(given), byref(run)))))
 
     def prefill_for_questions(self, tokens, questions, progress=None):
         """Reads a first prompt for questions that will be asked of it later: questions is a list of their tokens' lists. Returns
         whether what is kept was chosen in their sight. Then: snapshot(), and for each of them prefill, generate, restore."""
-        together = [token for question in questions for token in question]
-        seen, run = c_bool(), _run_options(progress)
-        self._run(lambda: _check(_lib.pith_prefill_for_questions(
-            self._handle, _as_tokens(tokens), len(tokens), _as_tokens(together), len(together), byref(run), byref(seen))))
+        together = _as_tokens([token for question in questions for token in question])
+        raised, seen, given = [], c_bool(), _as_tokens(tokens)
+        run = _run_options(progress, raised)
+        _hand_on(raised, lambda: self._run(lambda: _check(_lib.pith_prefill_for_questions(
+            self._handle, given, len(given), together, len(together), byref(run), byref(seen)))))
         return seen.value
 
     def append(self, token):
-        _check(_lib.pith_append(self._handle, token))
+        _check(_lib.pith_append(self._handle, _integer(c_int32, token, "token")))
 
     def decode(self):
         token = c_int32()
@@ -701,11 +779,11 @@ class Session(_Interruptible):
 
     def logits(self):
         size = c_size_t()
-        logits = _lib.pith_logits(self._handle, byref(size))
+        logits = _looked(_lib.pith_logits(self._handle, byref(size)))
         return logits[:size.value] if size.value else []
 
     def n_tokens(self):
-        return _lib.pith_n_tokens(self._handle)
+        return _looked(_lib.pith_n_tokens(self._handle))
 
     def evict(self, policy, budget=None):
         given = None if budget is None else str(budget).encode()
@@ -741,7 +819,7 @@ class Session(_Interruptible):
 
     def snapshot(self):
         snapshot = Snapshot()
-        _check(_lib.pith_session_snapshot(self._handle, byref(snapshot._handle)))
+        _check(_lib.pith_session_snapshot(self._handle, byref(snapshot._pointer)))
         return snapshot
 
     def restore(self, snapshot):
@@ -774,7 +852,7 @@ class SessionFile(_Handle):
 
     def __init__(self, path):
         super().__init__()
-        _check(_lib.pith_session_file_open(os.fsencode(path), byref(self._handle)))
+        _check(_lib.pith_session_file_open(os.fsencode(path), byref(self._pointer)))
 
 
 class Snapshot(_Handle):
@@ -793,7 +871,7 @@ class Sampler(_Handle):
         given = _SamplerOptions()
         _lib.pith_sampler_options_init(byref(given), ctypes.sizeof(given))
         given.set(options)
-        _check(_lib.pith_sampler_new(model._handle, byref(given), byref(self._handle)))
+        _check(_lib.pith_sampler_new(model._handle, byref(given), byref(self._pointer)))
 
     def sample(self, session):
         token = c_int32()
@@ -801,15 +879,16 @@ class Sampler(_Handle):
         return token.value
 
     def accept(self, token):
-        _check(_lib.pith_sampler_accept(self._handle, token))
+        _check(_lib.pith_sampler_accept(self._handle, _integer(c_int32, token, "token")))
 
     def reset(self):
         _lib.pith_sampler_reset(self._handle)
 
 
-class Engine(_Handle):
+class Engine(_Interruptible):
     """Many sequences on one model: their tokens go through the weights together, under one ceiling in bytes for all. Options: those
-    of struct pith_engine_options."""
+    of struct pith_engine_options. Ctrl-C ends run() at once, and interrupt() does from another thread: requests stay as they are,
+    and the next run() goes on with them."""
 
     _free = staticmethod(_lib.pith_engine_free)
 
@@ -821,7 +900,8 @@ class Engine(_Handle):
         given = _EngineOptions()
         _lib.pith_engine_options_init(byref(given), ctypes.sizeof(given))
         given.set(options)
-        _check(_lib.pith_engine_new(model._handle, byref(given), byref(self._handle)))
+        _check(_lib.pith_engine_new(model._handle, byref(given), byref(self._pointer)))
+        _check(_lib.pith_engine_cancel_by(self._handle, self._flag._handle))
 
     def submit(self, tokens, n_question=0, after=0, keep=False, questions=(), max_tokens=256, stop=(), stop_at_end=True,
                priority=0, sampler=None, choose=None, on_token=None, pinned=(), cache_name="", cache_at=(), use_cache=True,
@@ -832,7 +912,8 @@ class Engine(_Handle):
         this prompt's, and behind how many of its tokens prompts that begin like it may part; use_cache=False: no state is
         looked for, and none is left. repair=False: of a request with `cold`, what its end looks for among what was evicted is
         only told (ledger()'s kv_missed). choose(logits) -> token, or a sampler, says what comes next; on_token(token) -> bool
-        is shown every token, and False ends the answer. An exception in either ends the request, and is raised by step() or run()."""
+        is shown every token, and False ends the answer. An exception in either ends the request, and is raised by step() or run(),
+        which may call them on another thread."""
         request = _Request()
         _lib.pith_request_init(byref(request), ctypes.sizeof(request))
         session, _kept = _session_options(options, pinned)
@@ -842,49 +923,39 @@ class Engine(_Handle):
         request.questions, request.n_questions = together, len(together)
         request.stop, request.n_stop = all_stop, len(all_stop)
         request.options = ctypes.pointer(session)
-        request.n_question, request.after, request.keep = n_question, after, keep
+        request.set({"n_question": n_question, "after": after, "keep": keep, "max_tokens": max_tokens, "priority": priority})
         places = _as_tokens(cache_at)
         request.cache_name, request.cache_at, request.n_cache_at = cache_name.encode(), places, len(places)
         request.use_cache = use_cache
         request.repair = repair
-        request.max_tokens, request.stop_at_end, request.priority = max_tokens, stop_at_end, priority
+        request.stop_at_end = stop_at_end
         request.sampler = None if sampler is None else sampler._handle
         hooks, raised = [], self._raised
-
-        def ask(hook, otherwise, *arguments):
-            try:
-                return hook(*arguments)
-            except BaseException as error:  # C has no way to hand it on: step() raises it
-                raised.append(error)
-                return otherwise
-
         if choose is not None:
-            hooks.append(_CHOOSE(lambda logits, n, _: ask(choose, -1, logits[:n])))
+            hooks.append(_CHOOSE(_hook(raised, -1, lambda logits, n, _: _integer(c_int32, choose(logits[:n]), "choose()"))))
             request.choose = hooks[-1]
         if on_token is not None:
-            hooks.append(_ON_TOKEN(lambda token, _: bool(ask(on_token, False, token))))
+            hooks.append(_ON_TOKEN(_hook(raised, False, lambda token, _: _goes_on(on_token(token)))))
             request.on_token = hooks[-1]
         number = c_int64()
         _check(_lib.pith_engine_submit(self._handle, byref(request), byref(number)))
         self._hooks[number.value] = hooks
         return number.value
 
-    def _checked(self, code):
-        if self._raised:
-            error = self._raised[0]
-            self._raised.clear()
-            raise error
-        _check(code)
-
     def step(self):
         """One pass over the weights. True: there is more to do."""
         more = c_bool()
-        self._checked(_lib.pith_engine_step(self._handle, byref(more)))
+        _hand_on(self._raised, lambda: _check(_lib.pith_engine_step(self._handle, byref(more))))
         return more.value
 
     def run(self):
         """Until nothing is left to do."""
-        self._checked(_lib.pith_engine_run(self._handle, _GO_ON(lambda _: not self._raised), None))
+        go_on = _GO_ON(lambda _: not self._raised)
+        _hand_on(self._raised, lambda: self._run(lambda: _check(_lib.pith_engine_run(self._handle, go_on, None))))
+
+    def interrupt(self):
+        """Ends the run() that another thread is in: it raises pith.Error, code "cancelled"."""
+        _lib.pith_cancel_set(self._flag._handle)
 
     def cancel(self, number):
         _check(_lib.pith_engine_cancel(self._handle, number))
@@ -895,7 +966,7 @@ class Engine(_Handle):
 
     def state(self, number):
         """One of STATES."""
-        return STATES[_lib.pith_engine_state(self._handle, number)]
+        return STATES[_looked(_lib.pith_engine_state(self._handle, number))]
 
     def check(self, number):
         """Raises what the request failed with."""
@@ -904,7 +975,7 @@ class Engine(_Handle):
     def answer(self, number):
         """Its tokens so far."""
         size = c_size_t()
-        tokens = _lib.pith_engine_answer(self._handle, number, byref(size))
+        tokens = _looked(_lib.pith_engine_answer(self._handle, number, byref(size)))
         return tokens[:size.value] if size.value else []
 
     def lane_positions(self, number, layer, kv_head):
@@ -914,15 +985,15 @@ class Engine(_Handle):
 
     def n_cached(self, number):
         """Tokens of its prompt that came from the folder of states."""
-        return _lib.pith_engine_n_cached(self._handle, number)
+        return _looked(_lib.pith_engine_n_cached(self._handle, number))
 
     def n_read(self, number):
         """Tokens of its prompt that are read, those of a stored state included."""
-        return _lib.pith_engine_n_read(self._handle, number)
+        return _looked(_lib.pith_engine_n_read(self._handle, number))
 
     def questions_seen(self, number):
         """Of a request whose prompt has been read: whether it was compressed in the sight of its questions."""
-        return _lib.pith_engine_questions_seen(self._handle, number)
+        return _looked(_lib.pith_engine_questions_seen(self._handle, number))
 
     def ledger(self, number=None):
         """Of one request, or of all together."""

@@ -35,12 +35,14 @@ struct Ledger {
     // Where evicted entries are kept (SessionOptions::cold), of the last question to Session::repair() or RunHooks::repair:
     double kv_missed = -1;          // the share of what it pays to the context that goes to evicted entries; -1: none was seen
     int64_t n_repairs = 0;          // questions that brought entries back
-    int64_t returned_entries = 0;   // that came back, each in place of another
+    int64_t n_answer_repairs = 0;   // times that what an answer looked for came back (SessionOptions::repair_every)
+    int64_t returned_entries = 0;   // that came back, for either, each in place of another
     int64_t cold_entries = 0;       // outside the budget now
     int64_t cold_lost_entries = 0;  // evicted when there was no more room for them
     int64_t cold_bytes = 0;         // on disk
     int64_t cold_read_bytes = 0;    // from there, for questions and for prompts that look back
     double repair_s = 0;            // of prefill_s and decode_s nothing
+    double answer_repair_s = 0;     // of decode_s
     double look_back_s = 0;         // of prefill_s and repair_s: until what prompts look back at was there, and gone again
 
     size_t kv_needed_bytes = 0;        // what the entries take, to the byte

@@ -64,7 +64,10 @@ PITH_API const char * pith_error(void);
 /* What that line names first of what the caller sets: the field of an options struct, as "budget", or a call; it is wrong, or
  * helps when it is changed. "": none. Lives as long as the line. */
 PITH_API const char * pith_error_field(void);
-PITH_API const char * pith_code_name(pith_code code); /* "kBudget" → "budget", … */
+/* Of this thread's last call that can fail, those included that return no code: pith_logits(), pith_n_tokens() and what is
+ * asked of an engine about a request return nothing (NULL, 0, false, PITH_REQUEST_FAILED) where they are refused. */
+PITH_API pith_code pith_last_code(void);
+PITH_API const char * pith_code_name(pith_code code); /* "invalid argument", "budget too small", … */
 
 /* Log lines of Pith, ggml and libllama; level 0 debug, 1 information, 2 warning, 3 error. NULL: they are dropped (the default).
  * `line` is valid during the call. Set it before the first model is loaded. */
@@ -170,14 +173,16 @@ struct pith_session_options {
     int32_t n_snapshots;     /* 0; that will be held at a time: the budget "auto" leaves memory for their copies */
     int32_t grid;   /* 0; evict at every grid-th token and at no other time, so that what is kept depends on the tokens alone */
     bool rotate_kv; /* true; rows of q8_0 and q4_0 are rotated (Hadamard) before they are rounded, which then costs less */
-    bool context_shift;  /* true; past the length that the model was trained on, where entries are evicted, kept keys turn to
-                          * places side by side, so that a text may go on without end */
-    const char * cold;   /* NULL: what is evicted is gone; "q4_0", "q8_0", "f16": it is kept on disk for pith_repair() */
-    uint64_t cold_bytes; /* 8 GiB; the most of it */
-    int32_t draft_ngram; /* 0; tokens at most that a decoded token's pass may run ahead, where n-grams of the text foretell
-                          * them: whoever then feeds these has their logits without a pass. Logits stay the same. 0: none */
-    bool look_back;      /* false; with `cold`: a prompt's tokens see what was evicted, too, layer by layer, as if nothing had
-                          * been. Takes the time of a full cache, and memory for two of its layers */
+    bool context_shift;   /* true; past the length that the model was trained on, where entries are evicted, kept keys turn to
+                           * places side by side, so that a text may go on without end */
+    const char * cold;    /* NULL: what is evicted is gone; "q4_0", "q8_0", "f16": it is kept on disk for pith_repair() */
+    uint64_t cold_bytes;  /* 8 GiB; the most of it */
+    int32_t draft_ngram;  /* 0; tokens at most that a decoded token's pass may run ahead, where n-grams of the text foretell
+                           * them: whoever then feeds these has their logits without a pass. Logits stay the same. 0: none */
+    bool look_back;       /* false; with `cold`: a prompt's tokens see what was evicted, too, layer by layer, as if nothing had
+                           * been. Takes the time of a full cache, and memory for two of its layers */
+    int32_t repair_every; /* 8; with `cold`, of an answer to a question that was repaired for: behind every so many of its
+                           * tokens what these look for comes back, too; 0: what the question looked for is all */
 };
 PITH_API void pith_session_options_init(struct pith_session_options * options, size_t size); /* size: sizeof *options */
 
@@ -214,7 +219,9 @@ struct pith_ledger {
     int64_t n_repairs, returned_entries, cold_entries, cold_lost_entries, cold_bytes, cold_read_bytes;
     double repair_s;
     int64_t n_drafted, n_draft_accepted; /* tokens that ran ahead, and of these those that were fed (draft_ngram) */
-    double look_back_s; /* of prefill_s and repair_s: until what prompts look back at was there, and gone again */
+    double look_back_s;       /* of prefill_s and repair_s: until what prompts look back at was there, and gone again */
+    int64_t n_answer_repairs; /* times that what an answer looked for came back (repair_every) */
+    double answer_repair_s;   /* of decode_s */
 };
 
 PITH_API pith_code pith_session_new(const pith_model * model, const struct pith_session_options * options,

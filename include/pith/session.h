@@ -92,6 +92,12 @@ struct SessionOptions {
     // alone; an engine's ceiling reserves it. Not once keys have turned (context_shift), nor for what append() and decode()
     // feed.
     bool look_back = false;
+    // With `cold`, of an answer to a question that was looked for (repair(), RunHooks::repair): behind every so many of its
+    // tokens, as append() and decode() feed them, what these look for comes back, too, within the budget: what the question
+    // named by its beginning alone, and what was found leads to. Costs a product of their queries with all keys of the context,
+    // those on disk, too. 0: what the question looked for is all. Not once keys have turned (context_shift), nor where a file
+    // of save() goes on with an answer.
+    int repair_every = 8;
     // Snapshots that will be held at a time. The budget `auto` leaves memory for the copies that evictions make of what they
     // hold; under one in bytes these lie in files without names, and others do not count them.
     int n_snapshots = 0;
@@ -232,6 +238,7 @@ public:
 
     // SessionOptions::draft_ngram from now on. Errors: kInvalidArgument.
     Status set_draft_ngram(int most);
+    Status set_repair_every(int n_tokens);  // SessionOptions::repair_every
 
     // Shown the hidden states of all that is read from now on, layer by layer, for scorers of one's own that go by them: once a
     // chunk is read they are gone. Tokens that run as queries only (questions in sight, a second reading) are shown, too, at

@@ -71,8 +71,9 @@ struct TaskRules {
 };
 
 struct SampleRequest {
-    int n_tokens = 0;   // limit of prompt + new tokens; 0: as long as the data is
-    int n_samples = 0;  // 0: all there are
+    int n_tokens = 0;    // limit of prompt + new tokens; 0: as long as the data is
+    int n_overhead = 0;  // of the length that was asked for, what a chat template takes besides
+    int n_samples = 0;   // 0: all there are
     uint64_t seed = 1;
     CountTokens count;     // REQUIRES: set when n_tokens is
     std::string file;      // text of TaskRules::file

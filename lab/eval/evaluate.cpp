@@ -119,7 +119,10 @@ private:
         const auto ready = options_.files.find(rules.ready);
         if (ready != options_.files.end()) { request.ready = ready->second; }
         const bool fits_itself = makes_its_length(rules) && request.ready.empty();
-        if (length > 0 && fits_itself) { request.n_tokens = std::max(1, length - overhead); }
+        if (length > 0 && fits_itself) {
+            request.n_tokens = std::max(1, length - overhead);
+            request.n_overhead = overhead;
+        }
         if (const auto file = options_.files.find(rules.file); file != options_.files.end()) { request.file = file->second; }
         auto found = task.samples(request);
         if (found.status().code() == ErrorCode::kBudget) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 
 #include "core/parse_integer.h"
@@ -68,6 +69,21 @@ Status check_same_run(const Part & part, const Part & first) {
     };
     return {ErrorCode::kInvalidArgument, "'" + part.folder->path() + "' is of a run of " + told(part) + ", '" +
                                              first.folder->path() + "' of one of " + told(first)};
+}
+
+// What lies in the folder already was put together from these parts, or from some of them.
+Status check_same_answers(const RunFolder & before, const RunFolder & together, const std::string & path) {
+    std::map<std::string, const Answer *> known;
+    for (const Answer & answer : together.answers()) { known[answer.key()] = &answer; }
+    for (const Answer & answer : before.answers()) {
+        const auto at = known.find(answer.key());
+        const bool same = at != known.end() && at->second->prediction == answer.prediction &&
+                          at->second->score == answer.score && at->second->refused == answer.refused;
+        if (same) { continue; }
+        return {ErrorCode::kInvalidArgument, "'" + path + "' holds another answer to sample '" + answer.sample + "' of " +
+                                                 answer.task + " than the parts: give a new folder, or remove that one"};
+    }
+    return {};
 }
 
 // The parts are sorted.
@@ -148,6 +164,7 @@ Result<std::unique_ptr<RunFolder>> merge_shards(const std::vector<std::string> &
                                          ": they were not made by the same commands"};
     }
     PITH_ASSIGN_OR_RETURN(auto whole, RunFolder::open(out, info));
+    PITH_RETURN_IF_ERROR(check_same_answers(*whole, *together, out));
     PITH_RETURN_IF_ERROR(whole->append(together->answers()));
     PITH_RETURN_IF_ERROR(whole->sync());
     return whole;

@@ -138,7 +138,10 @@ Result<std::vector<FileSample>> read_task(const SampleFileRequest & request, con
                                                  " are made to a length: write them with `pith eval " + rules.family +
                                                  " --write-samples`, and read those"};
     }
-    if (makes_length) { wanted.n_tokens = request.n_tokens; }
+    if (makes_length) {
+        wanted.n_tokens = request.n_tokens;
+        wanted.n_overhead = request.n_overhead;
+    }
     PITH_ASSIGN_OR_RETURN(std::vector<Sample> made, task.samples(wanted));
     if (wanted.n_samples > 0 && made.size() > static_cast<size_t>(wanted.n_samples)) {
         made.resize(static_cast<size_t>(wanted.n_samples));

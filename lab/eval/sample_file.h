@@ -24,6 +24,7 @@ struct SampleFileRequest {
     std::string task;               // "longbench/qasper", or "qasper" where one family alone has it; empty: by the file
     int n_samples = 0;              // the first so many; 0: all (without a file: 1)
     int n_tokens = 0;               // of samples that the task makes itself, answer included; 0: none are made
+    int n_overhead = 0;             // of the length that was asked for, what a chat template takes besides
     uint64_t seed = 1;              // of the same
     benchmarks::CountTokens count;  // REQUIRES: set when n_tokens is
 };

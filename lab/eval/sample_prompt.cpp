@@ -2,6 +2,7 @@
 #include "eval/sample_prompt.h"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -139,12 +140,16 @@ Result<SampleTokens> tokenise_sample(const Tokenizer & tokenizer, const Sample &
         int n_rest = 0;
         int n_new = 0;
         for (const Turn & turn : sample.turns) {
-            PITH_ASSIGN_OR_RETURN(const int n, count(tokenizer, turn.question + turn.answer_prefix));
+            std::string said = turn.question + turn.answer_prefix;
+            const bool is_last = &turn == &sample.turns.back();
+            if (out.dialogue && !is_last) { said += turn.follow_up + frames.between; }  // the next question comes behind it
+            PITH_ASSIGN_OR_RETURN(const int n, count(tokenizer, said));
             n_rest = out.dialogue ? n_rest + n : std::max(n_rest, n);
             n_new = std::max(n_new, turn.max_new_tokens);
         }
         PITH_ASSIGN_OR_RETURN(const int overhead, prompt_overhead(tokenizer, rules.chat));
-        const int limit = rules.n_middle > 0 ? rules.n_middle : rules.n_ctx - n_new - overhead;
+        int limit = rules.n_middle > 0 ? rules.n_middle : std::numeric_limits<int>::max();
+        if (rules.n_ctx > 0) { limit = std::min(limit, rules.n_ctx - n_new - overhead); }
         PITH_ASSIGN_OR_RETURN(context, cut_middle(tokenizer, context, n_rest, limit, out.n_cut));
     }
 

@@ -109,12 +109,12 @@ pith_code pith_engine_new(const pith_model * model, const struct pith_engine_opt
     return guarded([&]() -> Status {
         if (model == nullptr || engine == nullptr) { return missing(model == nullptr ? "model" : "engine"); }
         *engine = nullptr;
-        PITH_ASSIGN_OR_RETURN(const pith::EngineOptions wanted,
-                              engine_options(with_defaults(options, default_engine_options())));
+        PITH_ASSIGN_OR_RETURN(const pith_engine_options given, with_defaults(options, default_engine_options()));
+        PITH_ASSIGN_OR_RETURN(const pith::EngineOptions wanted, engine_options(given));
         PITH_ASSIGN_OR_RETURN(pith::Engine made, model->model.engine(wanted));
         const pith::ModelInfo & info = model->model.info();
         std::vector<int32_t> ends;
-        if (model->tokenizer.ok()) { ends = model->tokenizer->end_of_generation_tokens(); }
+        if (model->tokenizer.ok()) { ends = (*model->tokenizer)->end_of_generation_tokens(); }
         *engine = new pith_engine{std::move(made), std::move(ends), info.n_layers, info.n_kv_heads};
         return {};
     });
@@ -127,7 +127,8 @@ pith_code pith_engine_free(pith_engine * engine) {
 pith_code pith_engine_submit(pith_engine * engine, const struct pith_request * request, int64_t * id) {
     return from_hooks_too(engine, [&]() -> Status {
         if (engine == nullptr || request == nullptr || id == nullptr) { return missing("engine, request or id"); }
-        PITH_ASSIGN_OR_RETURN(pith::Request wanted, request_of(*engine, with_defaults(request, default_request())));
+        PITH_ASSIGN_OR_RETURN(const pith_request given, with_defaults(request, default_request()));
+        PITH_ASSIGN_OR_RETURN(pith::Request wanted, request_of(*engine, given));
         PITH_ASSIGN_OR_RETURN(*id, engine->engine.submit(std::move(wanted)));
         return {};
     });
@@ -165,7 +166,7 @@ pith_code pith_engine_run(pith_engine * engine, bool (*go_on)(void * user), void
 }
 
 pith_request_state pith_engine_state(const pith_engine * engine, int64_t id) {
-    return engine == nullptr ? PITH_REQUEST_FAILED : static_cast<pith_request_state>(engine->engine.state(id));
+    return value_of(engine, PITH_REQUEST_FAILED, [&] { return static_cast<pith_request_state>(engine->engine.state(id)); });
 }
 
 pith_code pith_engine_status(const pith_engine * engine, int64_t id) {
@@ -174,7 +175,7 @@ pith_code pith_engine_status(const pith_engine * engine, int64_t id) {
 }
 
 const int32_t * pith_engine_answer(const pith_engine * engine, int64_t id, size_t * n) {
-    const auto answer = engine == nullptr ? std::span<const int32_t>() : engine->engine.answer(id);
+    const auto answer = value_of(engine, std::span<const int32_t>(), [&] { return engine->engine.answer(id); });
     if (n != nullptr) { *n = answer.size(); }
     return answer.data();
 }
@@ -200,15 +201,15 @@ pith_code pith_engine_request_ledger(pith_engine * engine, int64_t id, struct pi
 }
 
 int64_t pith_engine_n_cached(const pith_engine * engine, int64_t id) {
-    return engine == nullptr ? 0 : engine->engine.n_cached(id);
+    return value_of(engine, int64_t{0}, [&] { return engine->engine.n_cached(id); });
 }
 
 int64_t pith_engine_n_read(const pith_engine * engine, int64_t id) {
-    return engine == nullptr ? 0 : engine->engine.n_read(id);
+    return value_of(engine, int64_t{0}, [&] { return engine->engine.n_read(id); });
 }
 
 bool pith_engine_questions_seen(const pith_engine * engine, int64_t id) {
-    return engine != nullptr && engine->engine.questions_seen(id);
+    return value_of(engine, false, [&] { return engine->engine.questions_seen(id); });
 }
 
 pith_code pith_engine_get_ledger(const pith_engine * engine, struct pith_engine_ledger * ledger) {

@@ -22,7 +22,8 @@ struct pith_cancel {
 };
 struct pith_model {
     pith::Model model;
-    pith::Result<pith::Tokenizer> tokenizer;  // a model without a vocabulary runs all the same
+    // A model without a vocabulary runs all the same. Samplers have it, too.
+    pith::Result<std::shared_ptr<pith::Tokenizer>> tokenizer;
 };
 struct pith_session {
     pith::Session session;
@@ -61,6 +62,8 @@ static_assert(static_cast<int>(ErrorCode::kInternal) == PITH_INTERNAL && static_
 // Of the last call of this thread that failed.
 inline thread_local std::string last_error;
 inline thread_local std::string last_error_field;
+// Of the last call of this thread that can fail.
+inline thread_local pith_code last_code = PITH_OK;
 
 // What an item is for callers of C: a field of an options struct, by the same name; or a call.
 inline std::string_view name_in_c(std::string_view item) {
@@ -74,7 +77,8 @@ inline pith_code to_code(const Status & status) {
         last_error = status.message(name_in_c);
         last_error_field = name_in_c(status.item());
     }
-    return static_cast<pith_code>(status.code());
+    last_code = static_cast<pith_code>(status.code());
+    return last_code;
 }
 
 // Nothing that a call throws leaves the library.
@@ -87,6 +91,10 @@ pith_code guarded(Call && call) {
     } catch (const std::exception & error) {
         return to_code({ErrorCode::kInternal, std::string("unexpected: ") + error.what()});
     } catch (...) { return to_code({ErrorCode::kInternal, "unexpected"}); }
+}
+
+inline Status missing(const char * what) {
+    return {ErrorCode::kInvalidArgument, std::string(what) + " is NULL"};
 }
 
 inline const char * name_of(const pith_session * /*handle*/) {
@@ -113,6 +121,17 @@ pith_code from_hooks_too(Handle * handle, Call && call) {
     return alone(handle, call);
 }
 
+// A value that no code comes with: `none` where the call is refused, as last_code() says.
+template <class Handle, class Value, class Call>
+Value value_of(Handle * handle, Value none, const Call & call) {
+    from_hooks_too(handle, [&]() -> Status {
+        if (handle == nullptr) { return missing(name_of(handle)); }
+        none = call();
+        return {};
+    });
+    return none;
+}
+
 // Frees it, unless a call is in it.
 template <class Handle>
 pith_code free_handle(Handle * handle) {
@@ -120,10 +139,6 @@ pith_code free_handle(Handle * handle) {
     const pith_code code = alone(handle, [] { return Status(); });
     if (code == PITH_OK) { delete handle; }
     return code;
-}
-
-inline Status missing(const char * what) {
-    return {ErrorCode::kInvalidArgument, std::string(what) + " is NULL"};
 }
 
 // Defaults into a caller's struct of `size` bytes: what its header does not know is not written, what ours does not know is
@@ -136,10 +151,16 @@ void init(Options * options, size_t size, const Options & defaults) {
     options->size = size;
 }
 
+inline Status check_size(size_t size, const char * how) {
+    if (size >= sizeof(size_t) && size <= (size_t{1} << 16U)) { return {}; }
+    return {ErrorCode::kInvalidArgument, "the struct's size is " + std::to_string(size) + ": " + how};
+}
+
 // The caller's struct over our defaults: as much of it as the caller's header knew.
 template <class Options>
-Options with_defaults(const Options * given, Options all) {
+Result<Options> with_defaults(const Options * given, Options all) {
     if (given != nullptr) {
+        PITH_RETURN_IF_ERROR(check_size(given->size, "call its _init, which sets it and the defaults"));
         std::memcpy(static_cast<void *>(&all), static_cast<const void *>(given), std::min(given->size, sizeof(Options)));
     }
     all.size = sizeof(Options);
@@ -150,9 +171,7 @@ Options with_defaults(const Options * given, Options all) {
 template <class Out>
 Status give(const Out & all, Out * out) {
     const size_t size = out->size;
-    if (size < sizeof(size_t) || size > (size_t{1} << 16U)) {
-        return {ErrorCode::kInvalidArgument, "the struct's size is " + std::to_string(size) + ": set it to sizeof(the struct)"};
-    }
+    PITH_RETURN_IF_ERROR(check_size(size, "set it to sizeof(the struct)"));
     std::memcpy(static_cast<void *>(out), static_cast<const void *>(&all), std::min(size, sizeof(Out)));
     out->size = size;
     return {};
@@ -171,6 +190,7 @@ Status copy_out(const From & from, T * to, size_t * n) {
         return {ErrorCode::kInvalidArgument,
                 "there is room for " + std::to_string(room) + ", and " + std::to_string(from.size()) + " are needed"};
     }
+    if (to == nullptr && !from.empty()) { return missing("the room"); }
     std::copy(from.begin(), from.end(), to);
     return {};
 }

@@ -7,6 +7,10 @@ const char * pith_version(void) {
     return PITH_VERSION;
 }
 
+pith_code pith_last_code(void) {
+    return last_code;
+}
+
 const char * pith_error(void) {
     return last_error.c_str();
 }

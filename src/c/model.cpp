@@ -1,9 +1,12 @@
 // model.cpp - models and their text, from C. Stage: façade.
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "c/handles.h"
 
+using pith::Result;
 using pith::Status;
 using namespace pith::c;
 
@@ -17,6 +20,11 @@ pith_model_options default_model_options() {
     return {0, true, true, nullptr, 1.0F, nullptr, nullptr, nullptr, nullptr, nullptr, -1, nullptr, false};
 }
 
+Result<std::shared_ptr<pith::Tokenizer>> load_words(const char * path) {
+    PITH_ASSIGN_OR_RETURN(pith::Tokenizer words, pith::Tokenizer::load(path));
+    return std::make_shared<pith::Tokenizer>(std::move(words));
+}
+
 }  // namespace
 
 void pith_model_options_init(struct pith_model_options * options, size_t size) {
@@ -27,7 +35,7 @@ pith_code pith_model_load(const char * path, const struct pith_model_options * o
     return guarded([&]() -> Status {
         if (path == nullptr || model == nullptr) { return missing(path == nullptr ? "path" : "model"); }
         *model = nullptr;
-        const pith_model_options given = with_defaults(options, default_model_options());
+        PITH_ASSIGN_OR_RETURN(const pith_model_options given, with_defaults(options, default_model_options()));
         pith::ModelOptions wanted;
         wanted.use_mmap = given.use_mmap;
         wanted.repack = given.repack;
@@ -42,7 +50,7 @@ pith_code pith_model_load(const char * path, const struct pith_model_options * o
             wanted.progress = [given](double fraction) { return given.progress(fraction, given.user); };
         }
         PITH_ASSIGN_OR_RETURN(pith::Model loaded, pith::Model::load(path, wanted));
-        *model = new pith_model{std::move(loaded), pith::Tokenizer::load(path)};
+        *model = new pith_model{std::move(loaded), load_words(path)};
         return {};
     });
 }
@@ -80,7 +88,7 @@ pith_code pith_tokenize(const pith_model * model, const char * text, size_t n_by
         if (text == nullptr && n_bytes > 0) { return missing("text"); }
         PITH_RETURN_IF_ERROR(model->tokenizer.status());
         PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> all,
-                              model->tokenizer->encode({text == nullptr ? "" : text, n_bytes}, add_special, parse_special));
+                              (*model->tokenizer)->encode({text == nullptr ? "" : text, n_bytes}, add_special, parse_special));
         return copy_out(all, tokens, n_tokens);
     });
 }
@@ -89,12 +97,12 @@ pith_code pith_token_text(const pith_model * model, int32_t token, bool special,
     return guarded([&]() -> Status {
         if (model == nullptr || n_bytes == nullptr) { return missing(model == nullptr ? "model" : "n_bytes"); }
         PITH_RETURN_IF_ERROR(model->tokenizer.status());
-        return copy_out(model->tokenizer->piece(token, special), text, n_bytes);
+        return copy_out((*model->tokenizer)->piece(token, special), text, n_bytes);
     });
 }
 
 bool pith_is_end_of_generation(const pith_model * model, int32_t token) {
-    return model != nullptr && model->tokenizer.ok() && model->tokenizer->is_end_of_generation(token);
+    return model != nullptr && model->tokenizer.ok() && (*model->tokenizer)->is_end_of_generation(token);
 }
 
 pith_code pith_chat_text(const pith_model * model, const char * const * roles, const char * const * contents, size_t n_messages,
@@ -105,7 +113,7 @@ pith_code pith_chat_text(const pith_model * model, const char * const * roles, c
         PITH_RETURN_IF_ERROR(model->tokenizer.status());
         std::vector<pith::ChatMessage> messages;
         for (size_t i = 0; i < n_messages; ++i) { messages.push_back({text_of(roles[i]), text_of(contents[i])}); }
-        PITH_ASSIGN_OR_RETURN(const std::string all, model->tokenizer->apply_chat_template(messages, add_assistant));
+        PITH_ASSIGN_OR_RETURN(const std::string all, (*model->tokenizer)->apply_chat_template(messages, add_assistant));
         return copy_out(all, text, n_bytes);
     });
 }
@@ -120,14 +128,14 @@ pith_code pith_chat_render(const pith_model * model, const char * messages, cons
         if (model == nullptr || n_bytes == nullptr) { return missing(model == nullptr ? "model" : "n_bytes"); }
         if (messages == nullptr) { return missing("messages"); }
         PITH_RETURN_IF_ERROR(model->tokenizer.status());
-        const pith_chat_options given = with_defaults(options, default_chat_options());
+        PITH_ASSIGN_OR_RETURN(const pith_chat_options given, with_defaults(options, default_chat_options()));
         pith::ChatOptions wanted;
         wanted.add_assistant = given.add_assistant;
         wanted.tools = text_of(given.tools);
         wanted.variables = text_of(given.variables);
         if (given.reasoning != 0) { wanted.reasoning = given.reasoning > 0 ? pith::Reasoning::kOn : pith::Reasoning::kOff; }
         PITH_ASSIGN_OR_RETURN(const std::vector<pith::ChatMessage> read, pith::chat_messages_of_json(messages));
-        PITH_ASSIGN_OR_RETURN(const std::string all, model->tokenizer->apply_chat_template(read, wanted));
+        PITH_ASSIGN_OR_RETURN(const std::string all, (*model->tokenizer)->apply_chat_template(read, wanted));
         return copy_out(all, text, n_bytes);
     });
 }
@@ -136,6 +144,6 @@ pith_code pith_set_chat_template(pith_model * model, const char * source) {
     return guarded([&]() -> Status {
         if (model == nullptr) { return missing("model"); }
         PITH_RETURN_IF_ERROR(model->tokenizer.status());
-        return model->tokenizer->set_chat_template(text_of(source));
+        return (*model->tokenizer)->set_chat_template(text_of(source));
     });
 }

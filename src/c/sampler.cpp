@@ -48,7 +48,7 @@ pith_code pith_sampler_new(const pith_model * model, const struct pith_sampler_o
     return guarded([&]() -> Status {
         if (model == nullptr || sampler == nullptr) { return missing(model == nullptr ? "model" : "sampler"); }
         *sampler = nullptr;
-        const pith_sampler_options g = with_defaults(options, default_sampler_options());
+        PITH_ASSIGN_OR_RETURN(const pith_sampler_options g, with_defaults(options, default_sampler_options()));
         pith::SamplerOptions wanted;
         wanted.temperature = g.temperature;
         wanted.top_k = g.top_k;
@@ -75,12 +75,8 @@ pith_code pith_sampler_new(const pith_model * model, const struct pith_sampler_o
             if (g.grammar != nullptr) { return {ErrorCode::kInvalidArgument, "grammar and json_schema: give one of them"}; }
             PITH_ASSIGN_OR_RETURN(wanted.grammar, pith::grammar_of_json_schema(g.json_schema));
         }
-        // A tokeniser of its own, so that the model may go before the sampler does.
-        std::shared_ptr<const pith::Tokenizer> words;
-        if (model->tokenizer.ok()) {
-            PITH_ASSIGN_OR_RETURN(pith::Tokenizer own, pith::Tokenizer::load(model->model.info().path));
-            words = std::make_shared<const pith::Tokenizer>(std::move(own));
-        }
+        std::shared_ptr<const pith::Tokenizer> words;  // alive when the model is gone
+        if (model->tokenizer.ok()) { words = *model->tokenizer; }
         PITH_ASSIGN_OR_RETURN(pith::Sampler made, pith::Sampler::make(wanted, words.get()));
         *sampler =
             new pith_sampler{std::make_shared<pith_sampler::Parts>(pith_sampler::Parts{std::move(words), std::move(made)})};
@@ -93,7 +89,7 @@ void pith_sampler_free(pith_sampler * sampler) {
 }
 
 pith_code pith_sample(pith_sampler * sampler, const pith_session * session, int32_t * token) {
-    return guarded([&]() -> Status {
+    return from_hooks_too(session, [&]() -> Status {
         if (sampler == nullptr || session == nullptr || token == nullptr) { return missing("sampler, session or token"); }
         const auto logits = session->session.logits();
         if (logits.empty()) { return {ErrorCode::kInvalidArgument, "the session has no logits: prefill it first"}; }

@@ -55,7 +55,7 @@ pith_code pith_register_scorer(const char * name, const struct pith_scorer_optio
                                void * user) {
     return guarded([&]() -> Status {
         if (name == nullptr || score == nullptr) { return missing(name == nullptr ? "name" : "score"); }
-        const pith_scorer_options given = with_defaults(options, kDefaults);
+        PITH_ASSIGN_OR_RETURN(const pith_scorer_options given, with_defaults(options, kDefaults));
         pith::CustomScorer own{.name = name, .help = text_of(given.help), .n_sinks = given.n_sinks, .n_recent = given.n_recent};
         own.needs = {.window = given.window,
                      .window_mean = given.window_mean,

@@ -12,8 +12,7 @@ namespace {
 // The hooks of a caller whose callback may say no.
 class Hooks {
 public:
-    Hooks(const pith_run_options * run, const pith_session & session)
-        : given_(with_defaults(run, pith_run_options{})), call_(session.cancel) {
+    Hooks(const pith_run_options & run, const pith_session & session) : given_(run), call_(session.cancel) {
         hooks_.cancel = call_.get();
         hooks_.n_question = given_.n_question;
         hooks_.is_answer = given_.is_answer;
@@ -61,7 +60,8 @@ pith_code pith_prefill(pith_session * session, const int32_t * tokens, size_t n_
         if (session == nullptr || (tokens == nullptr && n_tokens > 0)) {
             return missing(session == nullptr ? "session" : "tokens");
         }
-        return session->session.prefill({tokens, n_tokens}, Hooks(run, *session).get());
+        PITH_ASSIGN_OR_RETURN(const pith_run_options given, with_defaults(run, pith_run_options{}));
+        return session->session.prefill({tokens, n_tokens}, Hooks(given, *session).get());
     });
 }
 
@@ -72,9 +72,10 @@ pith_code pith_prefill_for_questions(pith_session * session, const int32_t * tok
         if (session == nullptr || (tokens == nullptr && n_tokens > 0) || (questions == nullptr && n_questions > 0)) {
             return missing(session == nullptr ? "session" : "tokens or questions");
         }
+        PITH_ASSIGN_OR_RETURN(const pith_run_options given, with_defaults(run, pith_run_options{}));
         PITH_ASSIGN_OR_RETURN(
             const bool in_sight,
-            session->session.prefill_for_questions({tokens, n_tokens}, {questions, n_questions}, Hooks(run, *session).get()));
+            session->session.prefill_for_questions({tokens, n_tokens}, {questions, n_questions}, Hooks(given, *session).get()));
         if (seen != nullptr) { *seen = in_sight; }
         return {};
     });
@@ -93,13 +94,13 @@ pith_code pith_decode(pith_session * session, int32_t * token) {
 }
 
 const float * pith_logits(const pith_session * session, size_t * n) {
-    const auto logits = session == nullptr ? std::span<const float>() : session->session.logits();
+    const auto logits = value_of(session, std::span<const float>(), [&] { return session->session.logits(); });
     if (n != nullptr) { *n = logits.size(); }
     return logits.data();
 }
 
 int64_t pith_n_tokens(const pith_session * session) {
-    return session == nullptr ? 0 : session->session.n_tokens();
+    return value_of(session, int64_t{0}, [&] { return session->session.n_tokens(); });
 }
 
 pith_code pith_evict(pith_session * session, const char * policy, const char * budget) {

@@ -24,6 +24,7 @@ pith_session_options default_session_options() {
     options.rotate_kv = defaults.rotate_kv;
     options.context_shift = defaults.context_shift;
     options.cold_bytes = defaults.cold_bytes;
+    options.repair_every = defaults.repair_every;
     return options;
 }
 
@@ -34,7 +35,7 @@ void pith_session_options_init(struct pith_session_options * options, size_t siz
 }
 
 Result<pith::SessionOptions> pith::c::session_options(const pith_session_options * caller) {
-    const pith_session_options given = with_defaults(caller, default_session_options());
+    PITH_ASSIGN_OR_RETURN(const pith_session_options given, with_defaults(caller, default_session_options()));
     pith::SessionOptions options;
     options.policy = text_of(given.policy);
     if (given.budget != nullptr) { PITH_ASSIGN_OR_RETURN(options.budget, pith::Budget::parse(given.budget)); }
@@ -46,6 +47,7 @@ Result<pith::SessionOptions> pith::c::session_options(const pith_session_options
     options.cold_bytes = given.cold_bytes;
     options.draft_ngram = given.draft_ngram;
     options.look_back = given.look_back;
+    options.repair_every = given.repair_every;
     const std::string prefill = text_of(given.prefill);
     if (prefill == "one-shot") {
         options.prefill = pith::PrefillSchedule::kOneShot;
@@ -60,9 +62,8 @@ Result<pith::SessionOptions> pith::c::session_options(const pith_session_options
     options.evict_every = given.evict_every;
     options.n_snapshots = given.n_snapshots;
     options.grid = given.grid;
-    for (size_t i = 0; given.pinned != nullptr && i < given.n_pinned; ++i) {
-        options.pinned.push_back({given.pinned[i].begin, given.pinned[i].end});
-    }
+    if (given.pinned == nullptr && given.n_pinned > 0) { return missing("pinned"); }
+    for (size_t i = 0; i < given.n_pinned; ++i) { options.pinned.push_back({given.pinned[i].begin, given.pinned[i].end}); }
     options.heads_file = text_of(given.heads_file);
     const std::string observe = text_of(given.observe);
     for (size_t begin = 0; begin < observe.size();) {
@@ -132,5 +133,7 @@ pith_ledger pith::c::ledger_of(const Ledger & l) {
     all.cold_bytes = l.cold_bytes;
     all.cold_read_bytes = l.cold_read_bytes;
     all.repair_s = l.repair_s;
+    all.n_answer_repairs = l.n_answer_repairs;
+    all.answer_repair_s = l.answer_repair_s;
     return all;
 }

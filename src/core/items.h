@@ -38,10 +38,39 @@ inline constexpr Item kPort{"port"};
 inline constexpr Item kPrefill{"prefill"};
 inline constexpr Item kPrompt{"prompt"};
 inline constexpr Item kRaw{"raw"};  // a text as it is, without the model's chat template
+inline constexpr Item kRepairEvery{"repair_every"};
 inline constexpr Item kRpcServers{"rpc_servers"};
 inline constexpr Item kTensorSplit{"tensor_split"};
 inline constexpr Item kTypeK{"type_k"};
 inline constexpr Item kTypeV{"type_v"};
+
+// How the next token is drawn: fields of SamplerOptions.
+inline constexpr Item kDryAllowedLength{"dry_allowed_length"};
+inline constexpr Item kDryBase{"dry_base"};
+inline constexpr Item kDryLastN{"dry_last_n"};
+inline constexpr Item kDryMultiplier{"dry_multiplier"};
+inline constexpr Item kDynatempExponent{"dynatemp_exponent"};
+inline constexpr Item kDynatempRange{"dynatemp_range"};
+inline constexpr Item kFrequencyPenalty{"frequency_penalty"};
+inline constexpr Item kMinP{"min_p"};
+inline constexpr Item kMirostat{"mirostat"};
+inline constexpr Item kMirostatEta{"mirostat_eta"};
+inline constexpr Item kMirostatTau{"mirostat_tau"};
+inline constexpr Item kPresencePenalty{"presence_penalty"};
+inline constexpr Item kRepeatLastN{"repeat_last_n"};
+inline constexpr Item kRepeatPenalty{"repeat_penalty"};
+inline constexpr Item kTemperature{"temperature"};
+inline constexpr Item kTopNSigma{"top_n_sigma"};
+inline constexpr Item kTopP{"top_p"};
+inline constexpr Item kTypicalP{"typical_p"};
+inline constexpr Item kXtcProbability{"xtc_probability"};
+inline constexpr Item kXtcThreshold{"xtc_threshold"};
+
+// Of an engine's request.
+inline constexpr Item kAfter{"after"};
+inline constexpr Item kMaxTokens{"max_tokens"};
+inline constexpr Item kQuestion{"n_question"};
+inline constexpr Item kQuestions{"questions"};
 
 // What only the command line and requests set: it becomes a part of the policy.
 inline constexpr Item kTolerance{"tolerance"};
@@ -56,10 +85,11 @@ inline constexpr Item kTextTokens{"n_tokens"};
 inline constexpr Item kThreads{"n_threads"};
 
 // An edge's table is complete when it has each of these; the command line's has the others too.
-inline constexpr std::array kAll = {
-    kBudget,     kCausalGates, kCeiling, kChatTemplate, kChunk,  kCold, kContext,    kDeviceLayers, kDevices, kDraftNgram,
-    kEvictEvery, kGates,       kGrammar, kGrid,         kHeads,  kHost, kKvOffload,  kLookBack,     kLora,    kLoraScale,
-    kMmap,       kPolicy,      kPort,    kPrefill,      kPrompt, kRaw,  kRpcServers, kTensorSplit,  kTypeK,   kTypeV};
+inline constexpr std::array kAll = {kBudget,       kCausalGates, kCeiling,    kChatTemplate, kChunk, kCold,        kContext,
+                                    kDeviceLayers, kDevices,     kDraftNgram, kEvictEvery,   kGates, kGrammar,     kGrid,
+                                    kHeads,        kHost,        kKvOffload,  kLookBack,     kLora,  kLoraScale,   kMmap,
+                                    kPolicy,       kPort,        kPrefill,    kPrompt,       kRaw,   kRepairEvery, kRpcServers,
+                                    kTensorSplit,  kTypeK,       kTypeV};
 inline constexpr std::array kOfMeasuring = {kDepths,      kLlamaBench, kNewTokens, kPromptTokens,
                                             kRepetitions, kTextTokens, kThreads};
 

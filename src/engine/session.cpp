@@ -180,6 +180,12 @@ Status Session::set_draft_ngram(int most) {
     return {};
 }
 
+Status Session::set_repair_every(int n_tokens) {
+    PITH_RETURN_IF_ERROR(check_repair_every(n_tokens));
+    impl_->session->options.repair_every = n_tokens;
+    return {};
+}
+
 void Session::watch_hidden(HiddenWatcher watcher) {
     LiveSession & session = *impl_->session;
     if (!watcher) { return session.forward->set_input_observer({}); }

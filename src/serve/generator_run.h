@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <span>
@@ -14,6 +15,7 @@
 #include "core/stopwatch.h"
 #include "serve/answer_text.h"
 #include "serve/generator.h"
+#include "text/utf8.h"
 
 namespace pith::serve {
 
@@ -86,8 +88,10 @@ struct Generator::Run {
         PITH_ASSIGN_OR_RETURN(const int32_t token, sampler.sample(from));
         if (job.n_logprobs >= 0) {
             next = {
-                token, log_probability(logits, token),
+                token, log_probability(logits, token), n_characters,
                 job.n_logprobs > 0 ? top_log_probabilities(logits, job.n_logprobs) : std::vector<std::pair<int32_t, float>>()};
+            const std::string piece = tokenizer.piece(token, /*special=*/true);
+            n_characters += std::ranges::count_if(piece, std::not_fn(is_inside_character));
         }
         const double now = since_submitted.seconds();
         if (n_generated++ == 0) {
@@ -208,6 +212,7 @@ struct Generator::Run {
     double first_s = 0;
     double last_s = 0;
     TokenLogprob next;
+    int64_t n_characters = 0;        // of the tokens whose log-probabilities are told
     std::vector<TokenLogprob> held;  // of tokens whose text is held back
     std::vector<float> changed;
 };

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "text/contained_work.h"
+#include "text/utf8.h"
 
 namespace pith {
 namespace {
@@ -42,7 +43,7 @@ std::string first_line(std::string text) {
     while (!text.empty() && (text.back() == ':' || text.back() == ' ')) { text.pop_back(); }
     if (text.size() > kMostReason) {
         size_t end = kMostReason;
-        while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) { --end; }
+        while (end > 0 && is_inside_character(text[end])) { --end; }
         text = text.substr(0, end) + "…";
     }
     return text;
@@ -228,7 +229,8 @@ void fit_arguments(const Template & own, Json & values) {
             arguments = Value(arguments).dump(-1, /*to_json=*/true);
         } else if (!as_text && arguments.is_string()) {
             Json read = Json::parse(arguments.get<std::string>(), nullptr, /*allow_exceptions=*/false);
-            if (read.is_object()) { arguments = std::move(read); }
+            arguments =
+                read.is_object() ? std::move(read) : Json{{"input", arguments}};  // what is no object is shown all the same
         }
     });
 }

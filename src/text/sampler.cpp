@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/guarded.h"
+#include "core/items.h"
 #include "core/likeliest_token.h"
 #include "core/log_sum_exp.h"
 #include "pith/text.h"
@@ -110,33 +111,32 @@ std::string number(float value) {
     return text;
 }
 
-Status check_range(const char * name, float value, float low, float high) {
+Status check_range(Item field, float value, float low, float high) {
     if (std::isfinite(value) && value >= low && value <= high) { return {}; }
-    return {ErrorCode::kInvalidArgument,
-            std::string(name) + " is " + number(value) + ": give " + number(low) + " to " + number(high)};
+    return {ErrorCode::kInvalidArgument, field + (" is " + number(value) + ": give " + number(low) + " to " + number(high))};
 }
 
 Status check(const SamplerOptions & o, const Tokenizer * tokenizer) {
-    PITH_RETURN_IF_ERROR(check_range("temperature", o.temperature, 0.0F, 100.0F));
-    PITH_RETURN_IF_ERROR(check_range("dynatemp range", o.dynatemp_range, 0.0F, 100.0F));
-    PITH_RETURN_IF_ERROR(check_range("dynatemp exponent", o.dynatemp_exponent, 0.0F, 100.0F));
-    PITH_RETURN_IF_ERROR(check_range("top-p", o.top_p, 0.0F, 1.0F));
-    PITH_RETURN_IF_ERROR(check_range("min-p", o.min_p, 0.0F, 1.0F));
-    PITH_RETURN_IF_ERROR(check_range("typical", o.typical_p, 0.0F, 1.0F));
-    PITH_RETURN_IF_ERROR(check_range("top-n-sigma", o.top_n_sigma, -1.0F, 1000.0F));
-    PITH_RETURN_IF_ERROR(check_range("XTC probability", o.xtc_probability, 0.0F, 1.0F));
-    PITH_RETURN_IF_ERROR(check_range("XTC threshold", o.xtc_threshold, 0.0F, 1.0F));
-    PITH_RETURN_IF_ERROR(check_range("repeat penalty", o.repeat_penalty, 0.01F, 100.0F));
-    PITH_RETURN_IF_ERROR(check_range("presence penalty", o.presence_penalty, -100.0F, 100.0F));
-    PITH_RETURN_IF_ERROR(check_range("frequency penalty", o.frequency_penalty, -100.0F, 100.0F));
-    PITH_RETURN_IF_ERROR(check_range("repeat last n", static_cast<float>(o.repeat_last_n), -1.0F, kAll));
-    PITH_RETURN_IF_ERROR(check_range("DRY multiplier", o.dry_multiplier, 0.0F, 100.0F));
-    PITH_RETURN_IF_ERROR(check_range("DRY base", o.dry_base, 1.0F, 100.0F));
-    PITH_RETURN_IF_ERROR(check_range("DRY allowed length", static_cast<float>(o.dry_allowed_length), 0.0F, kAll));
-    PITH_RETURN_IF_ERROR(check_range("DRY last n", static_cast<float>(o.dry_last_n), -1.0F, kAll));
-    PITH_RETURN_IF_ERROR(check_range("mirostat", static_cast<float>(o.mirostat), 0.0F, 2.0F));
-    PITH_RETURN_IF_ERROR(check_range("mirostat tau", o.mirostat_tau, 0.0F, 1000.0F));
-    PITH_RETURN_IF_ERROR(check_range("mirostat eta", o.mirostat_eta, 0.0F, 1000.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kTemperature, o.temperature, 0.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kDynatempRange, o.dynatemp_range, 0.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kDynatempExponent, o.dynatemp_exponent, 0.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kTopP, o.top_p, 0.0F, 1.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kMinP, o.min_p, 0.0F, 1.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kTypicalP, o.typical_p, 0.0F, 1.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kTopNSigma, o.top_n_sigma, -1.0F, 1000.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kXtcProbability, o.xtc_probability, 0.0F, 1.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kXtcThreshold, o.xtc_threshold, 0.0F, 1.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kRepeatPenalty, o.repeat_penalty, 0.01F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kPresencePenalty, o.presence_penalty, -100.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kFrequencyPenalty, o.frequency_penalty, -100.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kRepeatLastN, static_cast<float>(o.repeat_last_n), -1.0F, kAll));
+    PITH_RETURN_IF_ERROR(check_range(item::kDryMultiplier, o.dry_multiplier, 0.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kDryBase, o.dry_base, 1.0F, 100.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kDryAllowedLength, static_cast<float>(o.dry_allowed_length), 0.0F, kAll));
+    PITH_RETURN_IF_ERROR(check_range(item::kDryLastN, static_cast<float>(o.dry_last_n), -1.0F, kAll));
+    PITH_RETURN_IF_ERROR(check_range(item::kMirostat, static_cast<float>(o.mirostat), 0.0F, 2.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kMirostatTau, o.mirostat_tau, 0.0F, 1000.0F));
+    PITH_RETURN_IF_ERROR(check_range(item::kMirostatEta, o.mirostat_eta, 0.0F, 1000.0F));
     for (const auto & [token, value] : o.logit_bias) {
         const bool known = token >= 0 && (tokenizer == nullptr || token < tokenizer->n_vocab());
         const bool sums = std::isfinite(value) || value == -std::numeric_limits<float>::infinity();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "text/utf8.h"
+
 namespace pith {
 namespace {
 
@@ -77,7 +79,7 @@ bool is_null_too(const Json & schema) {
 std::string SchemaReader::shortened(const std::string & name, size_t most) {
     if (name.size() <= most) { return name; }
     size_t end = most;
-    while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U) { --end; }  // no half characters
+    while (end > 0 && is_inside_character(name[end])) { --end; }  // no half characters
     return name.substr(0, end) + "…";
 }
 

@@ -161,7 +161,6 @@ Result<std::vector<int32_t>> tokenise(const llama_vocab * vocab, std::string_vie
 // parts, which libllama puts in front of each.
 Result<std::vector<int32_t>> tokenise_parts(const llama_vocab * vocab, const std::vector<std::string_view> & parts,
                                             bool add_special, bool parse_special) {
-    const auto is_inside = [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) == 0x80U; };
     std::vector<int32_t> tokens;
     if (add_special && llama_vocab_get_add_bos(vocab)) { tokens.push_back(llama_vocab_bos(vocab)); }
     for (size_t i = 0; i < parts.size(); ++i) {
@@ -169,7 +168,7 @@ Result<std::vector<int32_t>> tokenise_parts(const llama_vocab * vocab, const std
         size_t n_blank = 0;  // tokens: what comes in front of the first character's own, a token a byte
         if (i > 0) {
             size_t n_bytes = 1;
-            while (n_bytes < part.size() && is_inside(part[n_bytes])) { ++n_bytes; }
+            while (n_bytes < part.size() && is_inside_character(part[n_bytes])) { ++n_bytes; }
             PITH_ASSIGN_OR_RETURN(const auto alone, tokenise(vocab, part.substr(0, n_bytes), false, parse_special));
             n_blank = alone.size() - n_bytes;
         }

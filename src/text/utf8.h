@@ -18,6 +18,11 @@ constexpr size_t character_bytes(char first) {
     return byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
+// Bytes behind a character's first one.
+constexpr bool is_inside_character(char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
+}
+
 // How many bytes at the end are the beginning of a character whose other bytes have not come yet (0 … 3).
 size_t incomplete_utf8_tail(std::string_view text);
 

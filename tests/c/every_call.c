@@ -208,8 +208,15 @@ static int one_prefill_for_many(const pith_model * model, const int32_t * tokens
     ledger.size = sizeof ledger;
     EXPECT(pith_get_ledger(session, &ledger) == PITH_OK && ledger.evicted_entries > 0 && ledger.n_tokens == kTokens + 1);
     pith_session_free(session);
+    EXPECT(pith_logits(NULL, &n) == NULL && n == 0 && pith_last_code() == PITH_INVALID_ARGUMENT);
     options.policy = "nosuchpolicy";
     EXPECT(pith_session_new(model, &options, &session) == PITH_INVALID_ARGUMENT && session == NULL);
+    const struct pith_session_options no_size = {.policy = "snapkv", .budget = "16"}; /* as if nothing were said */
+    EXPECT(pith_session_new(model, &no_size, &session) == PITH_INVALID_ARGUMENT && session == NULL);
+    EXPECT(strstr(pith_error(), "_init") != NULL);
+    pith_session_options_init(&options, sizeof options);
+    options.n_pinned = 1;
+    EXPECT(pith_session_new(model, &options, &session) == PITH_INVALID_ARGUMENT && strstr(pith_error(), "pinned") != NULL);
     return 0;
 }
 
@@ -435,7 +442,7 @@ int main(int argc, char ** argv) {
         return 2;
     }
     EXPECT(strlen(pith_version()) > 0 && strcmp(pith_error(), "") == 0 && strcmp(pith_error_field(), "") == 0);
-    EXPECT(strcmp(pith_code_name(PITH_OK), "") != 0);
+    EXPECT(strcmp(pith_code_name(PITH_OK), "") != 0 && pith_last_code() == PITH_OK);
     pith_set_log(count_line, NULL);
     model_path = argv[1];
     if (models_that_fail(argv[1]) != 0) { return 1; }

@@ -1,6 +1,8 @@
 """pith_test.py - python/pith.py does what libpith does.   python pith_test.py MODEL.gguf   (PITH_LIBRARY: the library)"""
+import copy
 import ctypes
 import os
+import pickle
 import signal
 import sys
 import tempfile
@@ -235,6 +237,133 @@ class Python(unittest.TestCase):
         with self.assertRaises(pith.Error) as refused:
             self.model.engine(ceiling="1024")
         self.assertIn("1024", str(refused.exception))
+
+    def test_what_a_hook_returns_is_a_token_or_an_error(self):
+        for wrong, kind in ((None, TypeError), (1.5, TypeError), ("a", TypeError), (2**31, pith.Error), (2**32 + 5, pith.Error)):
+            engine = self.model.engine(n_threads=1, grid=0)
+            bad = engine.submit(self.context, choose=lambda logits, wrong=wrong: wrong)
+            with self.assertRaises(kind):
+                engine.run()
+            self.assertEqual(engine.state(bad), "failed")
+        seen = []
+        whole = engine.submit(self.context, max_tokens=4, stop_at_end=False, on_token=seen.append)  # which returns nothing
+        engine.run()
+        self.assertEqual(engine.answer(whole), seen)
+        self.assertEqual(len(seen), 4)
+
+    def test_what_progress_raises_is_raised_by_the_call(self):
+        def fail_at(n):
+            def progress(n_done, _):
+                if n_done == n:
+                    raise LookupError(n)
+            return progress
+
+        for n in (16, N_CONTEXT):  # in the middle, and when all is done
+            session = self.model.session(prefill="chunked", chunk=8)
+            with self.assertRaises(LookupError) as raised:
+                session.prefill(self.context, progress=fail_at(n))
+            self.assertEqual(raised.exception.args, (n,))
+        session = self.model.session(policy=POLICY, budget=str(BUDGET), prefill="chunked", chunk=8)
+        with self.assertRaises(LookupError):
+            session.prefill_for_questions(self.context, [self.questions], fail_at(16))
+        self.assertEqual(session.n_tokens(), 0)
+        with self.assertRaises(ZeroDivisionError):
+            pith.Model(MODEL, progress=lambda fraction: 1 / 0)
+
+    def test_an_interrupt_ends_an_engines_run_which_may_go_on(self):
+        engine = self.model.engine(n_threads=1, grid=0)
+
+        def slow(token):
+            if len(engine.answer(long)) == 4:
+                os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
+
+        long = engine.submit(self.context, max_tokens=400, stop_at_end=False, on_token=slow)
+        with self.assertRaises(KeyboardInterrupt):
+            engine.run()
+        self.assertEqual(engine.state(long), "answering")
+        self.assertLess(len(engine.answer(long)), 400)
+        timer = threading.Timer(0.05, engine.interrupt)
+        timer.start()
+        with self.assertRaises(pith.Error) as raised:
+            engine.run()
+        timer.join()
+        self.assertEqual(raised.exception.code, "cancelled")
+
+    def test_another_threads_look_into_an_engine_is_refused(self):
+        engine, refused = self.model.engine(n_threads=1, grid=0), []
+
+        def look():
+            for call in (engine.answer, engine.state, engine.n_read, engine.n_cached, engine.questions_seen, engine.ledger):
+                try:
+                    call(number)
+                except pith.Error as error:
+                    refused.append(str(error))
+
+        def hook(_):
+            engine.answer(number)  # its own hook may
+            other = threading.Thread(target=look)
+            other.start()
+            other.join()
+            return False
+
+        number = engine.submit(self.context, on_token=hook)
+        engine.run()
+        self.assertEqual(len(refused), 6)
+        for line in refused:
+            self.assertIn("in use", line)
+        self.assertEqual(len(engine.answer(number)), 1)
+
+    def test_what_is_closed_says_so(self):
+        model = pith.Model(MODEL)
+        session, engine = model.session(), model.engine(n_threads=1)
+        session.prefill(self.context)
+        model.close()
+        with self.assertRaises(pith.Error) as gone:
+            list(session.generate(4))
+        self.assertIn("the Model is closed", str(gone.exception))
+        session.close()
+        engine.close()
+        for call in (session.logits, session.n_tokens, session.tokens, lambda: engine.answer(1), lambda: engine.state(1)):
+            with self.assertRaises(pith.Error) as gone:
+                call()
+            self.assertIn("is closed", str(gone.exception))
+
+    def test_a_sampler_needs_neither_the_model_nor_its_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "moved.gguf")
+            os.symlink(os.path.abspath(MODEL), path)
+            model = pith.Model(path)
+            os.remove(path)
+            session, sampler = model.session(), model.sampler(dry_multiplier=0.5, seed=1)
+            model.close()
+            session.prefill(self.context)
+            self.assertGreaterEqual(sampler.sample(session), 0)
+
+    def test_numbers_that_a_field_cannot_hold_are_refused(self):
+        session, engine = self.model.session(), self.model.engine(n_threads=1)
+        for call, name in ((lambda: session.prefill([2**32 + 5]), "token"), (lambda: session.append(2**32), "token"),
+                           (lambda: self.model.session(chunk=2**32 + 16), "chunk"),
+                           (lambda: self.model.session(cold_bytes=-1), "cold_bytes"),
+                           (lambda: engine.submit(self.context, max_tokens=2**32 + 1), "max_tokens"),
+                           (lambda: engine.submit(self.context, after=2**64), "after")):
+            with self.assertRaises(pith.Error) as wrong:
+                call()
+            self.assertIn(name, str(wrong.exception))
+
+    def test_an_error_goes_from_one_process_to_another_and_a_handle_does_not(self):
+        with self.assertRaises(pith.Error) as raised:
+            self.model.session(budget="lots")
+        error = pickle.loads(pickle.dumps(raised.exception))
+        self.assertEqual((error.code, error.field, str(error)), ("invalid_argument", "budget", str(raised.exception)))
+        for call in (pickle.dumps, copy.copy, copy.deepcopy):
+            with self.assertRaises(TypeError):
+                call(self.model)
+
+    def test_names_that_are_no_utf8_are_errors_all_the_same(self):
+        for call in (pith.Model, self.model.open_session, lambda name: self.model.session(policy="headkv", heads_file=name)):
+            with self.assertRaises(pith.Error):
+                call(os.fsdecode(b"/nowhere/caf\xe9.gguf"))
 
     def test_what_a_call_is_in_is_not_closed(self):
         session, engine = self.model.session(prefill="chunked", chunk=8), self.model.engine(n_threads=1)

@@ -57,13 +57,15 @@ bool says_nothing(const Shape & shape, const std::string & path) {
 
 // What only one of them tells.
 bool differs_on_purpose(const std::string & path) {
-    static const std::vector<std::string> kOurs = {".error.param",  // the field that is wrong, as OpenAI has it
-                                                   ".usage.kv_", ".timings.kv_",
-                                                   ".timings.queue_ms",  // what the cache holds, and how long a request waited
-                                                   ".kv_ceiling_bytes", ".params.kv_",
-                                                   // What Anthropic's clients read of a model, and of a list.
-                                                   ".data[].type", ".data[].display_name", ".data[].created_at", ".data[].max_",
-                                                   ".has_more", ".first_id", ".last_id"};
+    static const std::vector<std::string> kOurs = {
+        ".error.param",  // the field that is wrong, as OpenAI has it
+        ".usage.kv_", ".timings.kv_",
+        ".timings.queue_ms",  // what the cache holds, and how long a request waited
+        ".kv_ceiling_bytes", ".params.kv_",
+        // OpenAI's lists, of texts.
+        ".logprobs.tokens", ".logprobs.token_logprobs", ".logprobs.top_logprobs", ".logprobs.text_offset",
+        // What Anthropic's clients read of a model, and of a list.
+        ".data[].type", ".data[].display_name", ".data[].created_at", ".data[].max_", ".has_more", ".first_id", ".last_id"};
     static const std::vector<std::string> kTheirs = {".meta.vocab_type",     // an enumeration of llama.cpp's
                                                      ".chat_template_caps",  // of its own template engine
                                                      ".cors_proxy_enabled", ".is_sleeping", ".media_marker", ".ui",

@@ -60,8 +60,11 @@ inline int64_t fail_everywhere(Session & session, const FailingCall & call, bool
                 if (!voids_snapshots) { EXPECT_TRUE(session.restore(*snapshot).ok()); }
             } else {
                 expect_told(status, failed);
-                EXPECT_TRUE(state_of(session) == before)
-                    << "kind " << static_cast<int>(what) << ", the " << k << "th: " << status.message();
+                const SessionState after = state_of(session);
+                EXPECT_TRUE(after == before)
+                    << (after.lanes == before.lanes ? "" : "lanes, ") << (after.evidence == before.evidence ? "" : "evidence, ")
+                    << (after.ledger == before.ledger ? "" : "ledger, ") << "kind " << static_cast<int>(what) << ", the " << k
+                    << "th: " << status.message();
             }
             if (::testing::Test::HasFailure()) { return n_places; }
             if (!failed) { break; }

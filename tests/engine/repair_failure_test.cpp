@@ -25,6 +25,7 @@ protected:
         options.n_threads = 1;
         options.cold = KvType::kQ8_0;
         options.look_back = std::get<1>(GetParam());
+        options.repair_every = 2;
         auto session = model.session(options);
         EXPECT_TRUE(session.ok()) << session.status().message();
         return std::move(*session);
@@ -55,6 +56,10 @@ TEST_P(RepairFailure, WhateverFailsLanesAndWhatIsColdAreAsTheyWere) {
     looks.repair = std::get<1>(GetParam());
     const auto read = std::span(tokens).subspan(90, 30);  // more than a chunk: some of it is evicted on the way
     EXPECT_GT(fail_everywhere(session, [&](Session & one) { return one.prefill(read, looks); }), 0);
+    for (const int32_t token : question.first(5)) {
+        EXPECT_GT(fail_everywhere(session, [&](Session & one) { return one.append(token); }), 0);
+    }
+    EXPECT_GT(session.ledger().n_answer_repairs, 0);
     EXPECT_GT(fail_everywhere(session, [&](Session & one) { return one.prefill(question.first(1), looks); }), 0);
     EXPECT_GT(testing::cancel_everywhere(session,
                                          [&](Session & one, const std::atomic<bool> * cancel) {

@@ -38,6 +38,7 @@ SessionOptions options_of(const char * policy, PrefillSchedule schedule, KvType 
     options.type_k = options.type_v = type;
     options.cold = cold;
     options.evict_every = 8;
+    options.repair_every = 0;  // what answers look for: RepairAnswer
     return options;
 }
 
@@ -109,6 +110,129 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(Types{KvType::kF32, KvType::kF32, 1e-5}, Types{KvType::kF16, KvType::kF16, 2e-3},
                                          Types{KvType::kQ8_0, KvType::kQ8_0, 3e-2}, Types{KvType::kF16, KvType::kQ8_0, 3e-2})));
 
+// Behind a question, tokens of an answer one by one: which entries of the context each of them saw.
+struct Answered {
+    std::vector<std::vector<std::vector<int32_t>>> lanes;  // [token]
+    std::vector<float> logits;                             // [token][n_vocab]
+};
+
+Answered answer_with(Session & session, std::span<const int32_t> tokens) {
+    Answered answered;
+    for (const int32_t token : tokens) {
+        answered.lanes.push_back(lanes_below(session, kContext));
+        EXPECT_TRUE(session.append(token).ok());
+        answered.logits.insert(answered.logits.end(), session.logits().begin(), session.logits().end());
+    }
+    return answered;
+}
+
+Session asked(const Texts & texts, int repair_every, bool looks_back) {
+    SessionOptions options = options_of("knorm", PrefillSchedule::kChunked, KvType::kF32, KvType::kF32);
+    options.evict_every = 0;  // what changes places below does so for the answer's sake
+    options.repair_every = repair_every;
+    options.look_back = looks_back;
+    Session session = open_tiny(options);
+    EXPECT_TRUE(session.prefill(texts.context).ok());
+    RunHooks hooks;
+    hooks.repair = looks_back;
+    if (!looks_back) { EXPECT_TRUE(session.repair(texts.question).ok()); }
+    EXPECT_TRUE(session.prefill(texts.question, hooks).ok());
+    return session;
+}
+
+class RepairAnswer : public ::testing::TestWithParam<bool> {};
+
+TEST_P(RepairAnswer, WhatAnAnswerLooksForComesBackEverySoManyTokens) {
+    const Texts texts;
+    const std::vector<int32_t> answer = random_tokens(11, 384, 9);
+    Session session = asked(texts, 4, GetParam());
+    const int64_t n_for_question = session.ledger().returned_entries;
+    const double missed = session.ledger().kv_missed;
+    const Answered answered = answer_with(session, answer);
+    EXPECT_EQ(session.ledger().n_answer_repairs, 2);
+    EXPECT_GT(session.ledger().returned_entries, n_for_question);
+    EXPECT_EQ(session.ledger().kv_missed, missed);
+    for (size_t i = 1; i < answered.lanes.size(); ++i) {
+        EXPECT_EQ(answered.lanes[i] != answered.lanes[i - 1], i % 4 == 0) << "token " << i;
+        for (size_t lane = 0; lane < answered.lanes[i].size(); ++lane) {
+            EXPECT_EQ(answered.lanes[i][lane].size(), answered.lanes[0][lane].size());
+        }
+    }
+    // And each token has seen exactly these.
+    std::vector<int32_t> all(texts.all);
+    all.insert(all.end(), answer.begin(), answer.end());
+    const ModelInfo & info = one_tiny_model().info();
+    const int n_group = info.n_heads / info.n_kv_heads;
+    std::vector<int32_t> wanted(answer.size());
+    std::iota(wanted.begin(), wanted.end(), kContext + kQuestion);
+    if (GetParam()) { return; }  // what a prompt saw that looked back is another test's
+    EvictionLog log;
+    Session twin = open_tiny(options_of("knorm", PrefillSchedule::kChunked, KvType::kF32, KvType::kF32));
+    RunHooks hooks;
+    hooks.progress = [&](int64_t, int64_t) { log.look(twin); };
+    ASSERT_TRUE(twin.prefill(texts.context, hooks).ok());
+    ASSERT_TRUE(twin.repair(texts.question).ok());
+    const auto behind = lanes_below(twin, kContext);
+    const auto mask = [&](int layer, int head, int query, int key) {
+        const int kv_head = head / n_group;
+        if (key >= kContext) { return 0.0F; }
+        if (query < kContext) { return log.hidden(layer, kv_head, query, key) ? -INFINITY : 0.0F; }
+        const int token = query - kContext - kQuestion;
+        const auto & lanes = token < 0 ? behind : answered.lanes[static_cast<size_t>(token)];
+        const auto & kept = lanes[static_cast<size_t>(layer * info.n_kv_heads + kv_head)];
+        return std::ranges::binary_search(kept, key) ? 0.0F : -INFINITY;
+    };
+    const std::vector<float> expected = testing::plain_logits(file_of(one_tiny_model()), all, mask, wanted, 1);
+    EXPECT_LT(testing::relative_error(answered.logits, expected), 1e-5);
+}
+
+TEST_P(RepairAnswer, WithoutItOnlyTheQuestionLooks) {
+    const Texts texts;
+    const std::vector<int32_t> answer = random_tokens(11, 384, 9);
+    Session session = asked(texts, 0, GetParam());
+    const Answered answered = answer_with(session, answer);
+    EXPECT_EQ(session.ledger().n_answer_repairs, 0);
+    for (const auto & lanes : answered.lanes) { EXPECT_EQ(lanes, answered.lanes.front()); }
+    EXPECT_TRUE(session.set_repair_every(2).ok());  // of the next question's answer
+    EXPECT_EQ(session.set_repair_every(65).code(), ErrorCode::kInvalidArgument);
+}
+
+TEST_P(RepairAnswer, GoesOnFromASnapshotAsItWas) {
+    const Texts texts;
+    const std::vector<int32_t> answer = random_tokens(14, 384, 9);
+    Session session = asked(texts, 4, GetParam());
+    answer_with(session, std::span(answer).first(3));
+    const auto snapshot = session.snapshot();
+    ASSERT_TRUE(snapshot.ok());
+    const Answered once = answer_with(session, std::span(answer).subspan(3));
+    ASSERT_TRUE(session.restore(*snapshot).ok());
+    const Answered again = answer_with(session, std::span(answer).subspan(3));
+    EXPECT_EQ(again.lanes, once.lanes);
+    EXPECT_EQ(again.logits, once.logits);
+    EXPECT_NE(once.lanes.front(), once.lanes.back());
+}
+
+// A file holds no question; the next prompt is none of its answer's.
+TEST_P(RepairAnswer, EndsWithTheAnswerAndWithTheSession) {
+    const Texts texts;
+    const std::vector<int32_t> answer = random_tokens(6, 384, 9);
+    Session session = asked(texts, 4, GetParam());
+    answer_with(session, std::span(answer).first(2));
+    const std::string path = testing::scratch_file(GetParam() ? "answered-back.pith" : "answered.pith").string();
+    ASSERT_TRUE(session.save(path).ok());
+    auto opened = one_tiny_model().open_session(path, 1);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const Answered of_file = answer_with(*opened, answer);
+    EXPECT_EQ(of_file.lanes.front(), of_file.lanes.back());
+    EXPECT_EQ(opened->ledger().n_answer_repairs, 0);
+    ASSERT_TRUE(session.prefill(texts.question).ok());
+    const Answered of_next = answer_with(session, answer);
+    EXPECT_EQ(of_next.lanes.front(), of_next.lanes.back());
+    EXPECT_EQ(session.ledger().n_answer_repairs, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(LookingBackOrNot, RepairAnswer, ::testing::Bool());
+
 TEST(Repair, QueriesPayToBothWhatTheyPayToAFullCache) {
     const Texts texts;
     for (const char * policy : {"knorm", "h2o"}) {
@@ -179,6 +303,7 @@ TEST(Repair, EvictedEntriesComeBackFromAFileAsFromTheSessionThatEvictedThem) {
     auto opened = one_tiny_model().open_session(path, 1);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     EXPECT_TRUE(contents_of(*opened) == contents_of(session));
+    ASSERT_TRUE(opened->set_repair_every(0).ok());
     EXPECT_EQ(read_cache_info(path)->n_cold_entries, session.ledger().cold_entries);
     for (Session * one : {&session, &*opened}) {
         ASSERT_TRUE(one->repair(texts.question).ok());

@@ -203,6 +203,7 @@ TEST_F(SessionTest, ByteBudgetsBoundThePeakOfEverySchedule) {
             const Status status = session.prefill(std::span(tokens).first(1100));
             ASSERT_TRUE(status.ok()) << policy << ": " << status.message();
             for (size_t i = 1100; i < tokens.size(); ++i) { ASSERT_TRUE(session.append(tokens[i]).ok()); }
+            ASSERT_TRUE(session.prefill(std::span(tokens).first(1024)).ok());  // the next turn
             EXPECT_LE(session.ledger().kv_peak_bytes, static_cast<size_t>(bytes)) << policy;
             EXPECT_GE(session.ledger().kv_peak_bytes, static_cast<size_t>(bytes / 4)) << policy;
         }

@@ -158,6 +158,32 @@ TEST_F(Completions, TellLogProbabilities) {
     EXPECT_EQ(streamed, content);
 }
 
+TEST_F(Completions, TellLogProbabilitiesOfATextInLists) {
+    Json body = {{"prompt", kPrompt}, {"max_tokens", 6}, {"temperature", 0}, {"logprobs", 2}};
+    const Json whole = serving_->text(body).json()["choices"][0];
+    const Json & lists = whole["logprobs"];
+    std::string text;
+    for (size_t i = 0; i < 6; ++i) {
+        const Json & one = lists["content"][i];
+        const std::string token = lists["tokens"][i];
+        EXPECT_EQ(lists["token_logprobs"][i], one["logprob"]);
+        EXPECT_EQ(lists["top_logprobs"][i].size(), 2U);
+        EXPECT_EQ(lists["top_logprobs"][i][token], one["logprob"]);  // greedy
+        EXPECT_EQ(lists["text_offset"][i], std::ssize(text));        // of ASCII
+        text += token;
+    }
+    EXPECT_EQ(text, whole["text"]);
+    body["stream"] = true;
+    Json offsets = Json::array();
+    for (const Json & event : serving_->text(body).events()) {
+        if (!event.is_object() || event["choices"][0]["logprobs"].is_null()) { continue; }
+        for (const Json & one : event["choices"][0]["logprobs"]["text_offset"]) { offsets.push_back(one); }
+    }
+    EXPECT_EQ(offsets, lists["text_offset"]);
+    body["logprobs"] = 0;
+    EXPECT_EQ(serving_->text(body).events().front()["choices"][0]["logprobs"]["top_logprobs"], Json::array({Json::object()}));
+}
+
 TEST_F(Completions, EndAtAStopText) {
     const std::string whole = said_alone(kPrompt, 12);
     ASSERT_GT(whole.size(), 8U);

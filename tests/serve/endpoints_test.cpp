@@ -129,7 +129,7 @@ TEST_F(Endpoints, SayWhatIsWrongWithARequest) {
         {chat, m + R"("continue_final_message":5})", 400, wrong, "'continue_final_message'"},
         {chat, m + R"("temperature":"x"})", 400, wrong, "'temperature'"},
         {chat, m + R"("temperature":-1})", 400, wrong, "temperature"},
-        {chat, m + R"("top_p":5})", 400, wrong, "top-p"},
+        {chat, m + R"("top_p":5})", 400, wrong, "top_p"},
         {chat, m + R"("n":0})", 400, wrong, "'n'"},
         {chat, m + R"("n":1000})", 400, wrong, "'n'"},
         {chat, m + R"("max_tokens":-5})", 400, wrong, "'max_tokens'"},

@@ -244,10 +244,12 @@ TEST_F(Completions, TakeTheArgumentsOfEarlierCallsAsTheyWere) {
         EXPECT_EQ(prompt_of(Json::parse(arguments)).json()["prompt"], "x" + arguments + " " + number + "y");
     }
     for (const char * damaged : {"{\"n\": ", "{n: 1}", "[1]", "5", "\"x\"", "nope", "{} {}"}) {
-        const HttpAnswer refused = prompt_of(damaged);
-        EXPECT_EQ(refused.status, 400) << damaged << refused.body;
-        EXPECT_EQ(refused.json()["error"]["param"], "messages[1].tool_calls[0].function.arguments") << refused.body;
+        const std::string shown = "{\"input\": " + Json(damaged).dump() + "}";
+        EXPECT_EQ(prompt_of(damaged).json()["prompt"], "x" + shown + " " + damaged + "y");
     }
+    const HttpAnswer refused = prompt_of(5);
+    EXPECT_EQ(refused.status, 400) << refused.body;
+    EXPECT_EQ(refused.json()["error"]["param"], "messages[1].tool_calls[0].function.arguments") << refused.body;
 }
 
 // A base model completes texts; who wants to talk with it is told what makes that possible.

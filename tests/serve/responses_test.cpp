@@ -338,35 +338,34 @@ TEST_F(Responses, SayWhatIsWrongWithARequest) {
         std::string body, word, param;
     };
     const std::string i = R"({"input":"x","max_output_tokens":2,)";
-    for (
-        const Row & row : std::vector<Row>{
-            {"{bad", "not JSON", ""},
-            {"{}", "'input' is missing", "input"},
-            {R"({"input":5})", "'input'", "input"},
-            {R"({"input":[]})", "empty", "input"},
-            {R"({"input":[5]})", "input[0]", "input[0]"},
-            {R"({"input":[{"role":"user"}]})", "no content", "input[0]"},
-            {R"({"input":[{"role":"robot","content":"x"}]})", "'robot'", "input[0]"},
-            {R"({"input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]})", "'input_image'",
-             "input[0].content[0]"},
-            {R"({"input":[{"type":"item_reference","id":"msg_1"}]})", "item_reference", "input[0]"},
-            {R"({"input":[{"type":"compaction","encrypted_content":"x"}]})", "'compaction'", "input[0]"},
-            {R"({"input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"a","name":"f","arguments":"{bad"}]})",
-             "input[1].arguments", "input[1].arguments"},
-            {R"({"input":[{"type":"function_call_output","output":"x"}]})", "call_id", "input[0]"},
-            {i + R"("previous_response_id":"resp_1"})", "does not support 'previous_response_id'", "previous_response_id"},
-            {i + R"("conversation":"c"})", "'conversation'", "conversation"},
-            {i + R"("context_management":[{"type":"compaction"}]})", "'context_management'", "context_management"},
-            {i + R"("background":true})", "'background'", "background"},
-            {i + R"("tools":[{"name":"f"}]})", "no type", "tools[0]"},
-            {i + R"("tools":[{"type":"function","name":"f"},{"type":"function","name":"f"}]})", "a second time", "tools[1]"},
-            {i + R"("tool_choice":"required"})", "no 'tools'", "tool_choice"},
-            {i + R"("tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"}})", "'tool_choice'", "tool_choice"},
-            {i + R"("text":{"format":{"type":"x"}}})", "text.format", "text.format"},
-            {i + R"("text":{"format":{"type":"json_schema"}}})", "no schema", "text.format"},
-            {i + R"("temperature":"hot"})", "'temperature'", "temperature"},
-            {i + R"("max_output_tokens":0})", "'max_output_tokens'", "max_output_tokens"},
-        }) {
+    for (const Row & row : std::vector<Row>{
+             {"{bad", "not JSON", ""},
+             {"{}", "'input' is missing", "input"},
+             {R"({"input":5})", "'input'", "input"},
+             {R"({"input":[]})", "empty", "input"},
+             {R"({"input":[5]})", "input[0]", "input[0]"},
+             {R"({"input":[{"role":"user"}]})", "no content", "input[0]"},
+             {R"({"input":[{"role":"robot","content":"x"}]})", "'robot'", "input[0]"},
+             {R"({"input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]})", "'input_image'",
+              "input[0].content[0]"},
+             {R"({"input":[{"type":"item_reference","id":"msg_1"}]})", "item_reference", "input[0]"},
+             {R"({"input":[{"type":"compaction","encrypted_content":"x"}]})", "'compaction'", "input[0]"},
+             {R"({"input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"a","name":"f","arguments":5}]})",
+              "input[1].arguments", "input[1].arguments"},
+             {R"({"input":[{"type":"function_call_output","output":"x"}]})", "call_id", "input[0]"},
+             {i + R"("previous_response_id":"resp_1"})", "does not support 'previous_response_id'", "previous_response_id"},
+             {i + R"("conversation":"c"})", "'conversation'", "conversation"},
+             {i + R"("context_management":[{"type":"compaction"}]})", "'context_management'", "context_management"},
+             {i + R"("background":true})", "'background'", "background"},
+             {i + R"("tools":[{"name":"f"}]})", "no type", "tools[0]"},
+             {i + R"("tools":[{"type":"function","name":"f"},{"type":"function","name":"f"}]})", "a second time", "tools[1]"},
+             {i + R"("tool_choice":"required"})", "no 'tools'", "tool_choice"},
+             {i + R"("tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"}})", "'tool_choice'", "tool_choice"},
+             {i + R"("text":{"format":{"type":"x"}}})", "text.format", "text.format"},
+             {i + R"("text":{"format":{"type":"json_schema"}}})", "no schema", "text.format"},
+             {i + R"("temperature":"hot"})", "'temperature'", "temperature"},
+             {i + R"("max_output_tokens":0})", "'max_output_tokens'", "max_output_tokens"},
+         }) {
         const HttpAnswer answer = ask(served_->port(), "POST", kPath, row.body);
         EXPECT_EQ(answer.status, 400) << row.body << "\n" << answer.body;
         const Json error = answer.json()["error"];

@@ -35,6 +35,8 @@ void for_each_count(Ledger & a, const Ledger & b, const Change & change) {
     change(a.returned_entries, b.returned_entries);
     change(a.cold_read_bytes, b.cold_read_bytes);
     change(a.repair_s, b.repair_s);
+    change(a.n_answer_repairs, b.n_answer_repairs);
+    change(a.answer_repair_s, b.answer_repair_s);
     change(a.look_back_s, b.look_back_s);
     change(a.gate_seen_entries, b.gate_seen_entries);
     change(a.gate_kept_entries, b.gate_kept_entries);
@@ -115,6 +117,8 @@ void add_ledger(Json & object, const Ledger & ledger) {
         object["n_repairs"] = ledger.n_repairs;
         object["returned_entries"] = ledger.returned_entries;
         object["repair_s"] = ledger.repair_s;
+        object["n_answer_repairs"] = ledger.n_answer_repairs;
+        object["answer_repair_s"] = ledger.answer_repair_s;
         object["look_back_s"] = ledger.look_back_s;
     }
     object["prefill_s"] = ledger.prefill_s;
@@ -160,6 +164,9 @@ std::string ledger_lines(const Ledger & ledger) {
         if (ledger.repair_s > 0) {
             text +=
                 "; " + with_commas(ledger.returned_entries) + format(" came back for questions, in %.2f s", ledger.repair_s);
+            if (ledger.answer_repair_s > 0) {
+                text += format(", and while they were answered, in %.2f s", ledger.answer_repair_s);
+            }
         }
         if (ledger.look_back_s > 0) { text += format("; looking back took %.2f s beside attention", ledger.look_back_s); }
         text += "\n";

@@ -145,9 +145,14 @@ void ColdFlags::add_to(CLI::App & command, const std::string & default_type) {
     }
 }
 
+void ColdFlags::add_repair_every_to(CLI::App & command) {
+    add(command, option("--repair-every"), repair_every)->capture_default_str();
+}
+
 Status ColdFlags::set(SessionOptions & options) const {
     PITH_ASSIGN_OR_RETURN(options.cold_bytes, parse_byte_count("--cold-size", most));
     options.look_back = look_back;
+    options.repair_every = repair_every;
     if (!keeps()) { return {}; }
     const auto parsed = parse_kv_type(type);
     if (!parsed.ok()) {

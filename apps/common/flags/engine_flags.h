@@ -56,9 +56,11 @@ struct ColdFlags {
     std::string type;  // empty: not said; none: they are gone
     std::string most = "8G";
     bool look_back = false;
+    int repair_every = SessionOptions().repair_every;
 
     // --cold, --cold-size, --look-back. default_type: what the command does where --cold is not given; empty: "none"
     void add_to(CLI::App & command, const std::string & default_type = {});
+    void add_repair_every_to(CLI::App & command);  // of what answers
     // Errors: kInvalidArgument: a usage error.
     Status set(SessionOptions & options) const;
     bool keeps() const { return !type.empty() && type != "none"; }

@@ -89,6 +89,11 @@ inline constexpr auto kSessionRows = std::to_array<OptionRow>({
          "With --cold: while a prompt is read its tokens see what was evicted, too, layer by layer, as if nothing had been; "
          "takes the time of a full cache, and memory for two of its layers",
      .item = item::kLookBack},
+    {.names = "--repair-every",
+     .help = "With --cold: behind every so many tokens of an answer, what these look for comes back, too; 0: what the question "
+             "looks for is all",
+     .kind = ValueKind::kText,
+     .item = item::kRepairEvery},
     {.names = "--no-repair",
      .help = "Of a text that was read with --cold: tell when a question looks for what was evicted, and bring nothing back"},
     {.names = "--ask-budget",

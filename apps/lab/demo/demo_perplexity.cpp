@@ -81,6 +81,11 @@ Json perplexity_json(const PerplexityOptions & options, const std::string & mode
 void print_perplexity_csv(const std::vector<PerplexityRow> & rows) {
     std::puts("policy,budget,n_texts,kept_entries_per_lane,perplexity,difference,difference_low,difference_high,note");
     for (const PerplexityRow & row : rows) {
+        if (!row.note.empty()) {  // it could not be measured
+            std::printf("%s,%s,%d,,,,,,%s\n", csv_field(row.policy).c_str(), row.budget.c_str(), row.n_texts,
+                        csv_field(row.note).c_str());
+            continue;
+        }
         std::printf("%s,%s,%d,%.2f,%.6f,%.6f,%.6f,%.6f,%s\n", csv_field(row.policy).c_str(), row.budget.c_str(), row.n_texts,
                     row.kept_entries, row.perplexity, row.difference, row.difference_interval.low, row.difference_interval.high,
                     csv_field(row.note).c_str());

@@ -109,6 +109,7 @@ void EvalFlags::add_run_options(CLI::App & command) {
     add_heads_option(command, heads);
     cache.add_to(command);
     cold.add_to(command);
+    cold.add_repair_every_to(command);
     add(command, option("--threads"), n_threads, "Threads of a job (default: the cores, shared among the jobs)");
     add(command, option("--parallel"), n_parallel,
         "Answers of a job that decode together, in one batch; 1: one after the other")

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/eval/eval_flags.h"
+#include "app/eval/source_hash.h"
 #include "common/base/read_text.h"
 #include "engine/parts/find_heads.h"
 #include "engine/parts/model_parts.h"
@@ -120,6 +121,8 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     }
     if (options.session.cold) {
         add("--cold", std::string(to_string(*options.session.cold)));
+        add("--cold-size", std::to_string(options.session.cold_bytes));  // what is evicted beyond it is lost
+        add("--repair-every", number(options.session.repair_every));
         if (options.session.look_back) { add("--look-back", yes_no(true)); }
     }
     if (!options.session.context_shift) { add("--no-context-shift", yes_no(true)); }
@@ -131,6 +134,7 @@ Result<std::vector<std::pair<std::string, std::string>>> eval_settings(const Eva
     if (options.n_new > 0) { add("--max-new", number(options.n_new)); }
     if (options.n_ctx > 0) { add("--ctx-size", number(options.n_ctx)); }
     add("pith", PITH_VERSION);
+    add("sources", kSourceHash);
     add("ggml", ggml_version());
     return settings;
 }

@@ -99,6 +99,7 @@ Status add_samples(const InspectInput & input, const Model & model, const Tokeni
     request.count = count_tokens_of(tokenizer);
     PITH_ASSIGN_OR_RETURN(const int overhead, prompt_overhead(tokenizer, !input.raw && tokenizer.has_chat_template()));
     request.n_tokens = std::max(1, input.n_tokens.value_or(kBuiltInTokens) - overhead);
+    request.n_overhead = overhead;
     auto samples = read_samples(request);
     if (samples.status().code() == ErrorCode::kBudget) {
         return {ErrorCode::kInvalidArgument, samples.status().wording() + " by --tokens: raise it"};

@@ -121,6 +121,7 @@ void add_chat_command(CLI::App & root, int & exit_code) {
     flags->session.add_to(*command, "auto", "auto");
     flags->session.add_tolerance_to(*command);
     flags->session.cold.add_to(*command);
+    flags->session.cold.add_repair_every_to(*command);
     flags->session.tolerant_budget = "auto";  // a share of the first message says nothing of those to come
     flags->sampler.add_to(*command);
     command->callback([flags, &exit_code] { exit_code = chat_command(*flags); });

@@ -235,13 +235,16 @@ Status Conversation::load(const std::string & path) {
     PITH_ASSIGN_OR_RETURN(Sampler sampler, Sampler::make(options_.sampler, &tokenizer_));
     PITH_ASSIGN_OR_RETURN(Session opened, file.session(model_, options_.session.n_threads, Entries::kOwn));
     PITH_RETURN_IF_ERROR(opened.set_draft_ngram(options_.session.draft_ngram));
+    PITH_RETURN_IF_ERROR(opened.set_repair_every(options_.session.repair_every));
     std::vector<int32_t> tokens = opened.tokens();
     for (const int32_t token : tokens) { sampler.accept(token); }
-    const int n_threads = options_.session.n_threads;
+    const SessionOptions of_chat = options_.session;
     options_.session = file.info().options;
+    options_.session.draft_ngram = of_chat.draft_ngram;
+    options_.session.repair_every = of_chat.repair_every;
     options_.session.auto_may_reread = false;  // a chat that begins anew reads its turns once
     options_.session.pinned.clear();           // the system prompt's, which begin() finds out by itself
-    options_.session.n_threads = n_threads;
+    options_.session.n_threads = of_chat.n_threads;
     options_.system = std::move(text.system);
     frame_ = std::move(frame);
     if (text.uses_template) { between_ = std::move(between); }

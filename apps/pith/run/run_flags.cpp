@@ -96,6 +96,7 @@ void RunFlags::add_answer_options(CLI::App & command) {
     add(command, option("--ask-budget"), ask_budget);
     add(command, option("--ask-policy"), ask_policy);
     add(command, option("--no-repair"), no_repair);
+    session.cold.add_repair_every_to(command);
     const auto of_answer = [](CLI::Option * added) { added->group(kTextHeading); };
     of_answer(command.add_flag("--ignore-eos", ignore_eos, "Go on where the model would end"));
     add(command, option("--json"), json);

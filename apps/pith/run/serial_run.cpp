@@ -211,6 +211,7 @@ private:
     Result<Session> open_cached() const {
         PITH_ASSIGN_OR_RETURN(Session session, cached_->session(job_.model, flags_.session.n_threads, Entries::kOwn));
         PITH_RETURN_IF_ERROR(session.set_draft_ngram(flags_.sampler.draft_ngram));
+        PITH_RETURN_IF_ERROR(session.set_repair_every(flags_.session.cold.repair_every));
         return session;
     }
 

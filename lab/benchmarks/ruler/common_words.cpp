@@ -106,7 +106,7 @@ protected:
         const int limit = request.n_tokens - form().max_new_tokens;
         std::vector<RulerText> texts;
         for (int i = 0; i < n_samples; ++i) {
-            Builder builder(random(request, i), request.n_tokens < kLongFrom ? kShort : kLong);
+            Builder builder(random(request, i), request.n_tokens + request.n_overhead < kLongFrom ? kShort : kLong);
             const Fit found = most_that_fit(kCommon + 1, std::max(kCommon + 1, request.n_tokens), limit, [&](int n) {
                 const RulerText text = builder.text(n);
                 return request.count(text.input + text.answer_prefix);

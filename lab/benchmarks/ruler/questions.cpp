@@ -205,13 +205,20 @@ protected:
         PITH_ASSIGN_OR_RETURN(const Dataset data, read_(request.file, request.path_or(rules().file)));
         const Documents documents(data);
         std::vector<RulerText> texts;
+        Status too_long;  // of the first that does not fit
         for (size_t i = 0; i < data.questions.size() && i < static_cast<size_t>(n_samples); ++i) {
             const Question & question = data.questions[i];
             const Builder builder(documents, question, data.groups[question.group], random(request, static_cast<int>(i)));
-            PITH_ASSIGN_OR_RETURN(RulerText text, fit(builder, documents, static_cast<int>(i), request));
-            texts.push_back(std::move(text));
+            auto text = fit(builder, documents, static_cast<int>(i), request);
+            if (text.ok()) {
+                texts.push_back(std::move(*text));
+            } else if (text.status().code() != ErrorCode::kBudget) {
+                return text.status();
+            } else if (too_long.ok()) {
+                too_long = text.status();
+            }
         }
-        return texts;
+        return texts.empty() && !too_long.ok() ? Result<std::vector<RulerText>>(too_long) : std::move(texts);
     }
 
 private:

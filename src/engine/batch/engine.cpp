@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "attention/lane_places.h"
+#include "core/check.h"
 #include "core/guarded.h"
 #include "core/items.h"
 #include "core/text.h"
@@ -68,10 +69,10 @@ Result<size_t> ceiling_of(const Model & model, const EngineOptions & options, co
             const auto left = static_cast<double>(available_memory(mapped_bytes(file_of(model))));
             if (left > 0) { return static_cast<size_t>(kUsableMemory * left); }
             return {ErrorCode::kUnsupported,
-                    "the engine's ceiling is auto, and this system does not say how much memory is left: give it in bytes"};
+                    item::kCeiling + " is auto, and this system does not say how much memory is left: give it in bytes"};
         }
         default:
-            return {ErrorCode::kInvalidArgument, "the engine's ceiling is " + ceiling.to_string() +
+            return {ErrorCode::kInvalidArgument, item::kCeiling + " is " + ceiling.to_string() +
                                                      ": it bounds the memory of all sequences, so give bytes (512M) or auto"};
     }
 }
@@ -84,10 +85,9 @@ Status not_found(int64_t id) {
 
 Result<Engine> Model::engine(const EngineOptions & options) const {
     return guarded([&]() -> Result<Engine> {
-        if (options.max_rows < 1 || options.max_sequences < 0 || options.n_threads < 0) {
-            return {ErrorCode::kInvalidArgument,
-                    "an engine needs at least 1 row a step, and no negative number of sequences or threads"};
-        }
+        PITH_RETURN_IF_ERROR(check_at_least(Item{"max_rows"}, options.max_rows, 1));
+        PITH_RETURN_IF_ERROR(check_at_least(Item{"max_sequences"}, options.max_sequences, 0));
+        PITH_RETURN_IF_ERROR(check_at_least(item::kThreads, options.n_threads, 0));
         PITH_ASSIGN_OR_RETURN(auto execution, make_execution(*this, options.n_threads));
         PITH_ASSIGN_OR_RETURN(const size_t ceiling, ceiling_of(*this, options, *execution));
         auto impl = std::make_unique<Engine::Impl>(*this, options, std::move(execution));
@@ -107,7 +107,7 @@ Result<int64_t> Engine::submit(Request request) {
         const int64_t after = job->request().after;
         const EngineJob * base = after == 0 ? nullptr : impl_->asked(after);
         if (after != 0 && (base == nullptr || !base->kept())) {
-            return {ErrorCode::kInvalidArgument, "Request::after is " + std::to_string(after) +
+            return {ErrorCode::kInvalidArgument, item::kAfter + " is " + std::to_string(after) +
                                                      ": no request of this number is done and was submitted with keep"};
         }
         if (base != nullptr && base->is_aside() && job->request().evict) {  // what is evicted is looked at now

@@ -102,16 +102,23 @@ bool Engine::Impl::is_read(int64_t id, bool by_running) const {
     });
 }
 
-// What is kept and read by nobody goes to the folder of states, the oldest first, until there is room. Without that folder it
-// stays for those who come anew, and goes where answers go, for one that made room and would not come back otherwise.
-void Engine::Impl::set_idle_aside(const EngineJob & for_whom) {
+// What is kept and read by nobody goes to the folder of states, the oldest first, until there is room; nothing does where all
+// of it would not be enough, even with those gone who give way. Without that folder it stays for those who come anew, and goes
+// where answers go, for one that made room and would not come back otherwise.
+void Engine::Impl::set_idle_aside(const EngineJob & for_whom, std::span<EngineJob * const> give_way) {
     const bool comes_back = for_whom.state() == RequestState::kSetAside;
     if (folder().empty() && !comes_back) { return; }
-    for (const auto & [id, idle] : jobs) {
-        if (has_memory(for_whom)) { return; }
+    std::vector<EngineJob *> idle;
+    for (const auto & [id, job] : jobs) {
         const bool is_base = !comes_back && id == for_whom.request().after;
-        if (!idle->kept() || idle->is_aside() || is_base || is_read(id, /*by_running=*/true)) { continue; }
-        if (!idle->set_aside(folder()).ok()) { return; }  // no room on disk
+        const bool goes = job->kept() && !job->is_aside() && !is_base && !is_read(id, /*by_running=*/true);
+        if (goes) { idle.push_back(job.get()); }
+    }
+    std::vector<EngineJob *> all(give_way.begin(), give_way.end());
+    all.insert(all.end(), idle.begin(), idle.end());
+    if (!has_memory(for_whom, all)) { return; }
+    for (EngineJob * job : idle) {
+        if (has_memory(for_whom) || !job->set_aside(folder()).ok()) { return; }  // no room on disk
     }
 }
 
@@ -123,13 +130,13 @@ Status Engine::Impl::bring_back_base_of(const EngineJob & job) {
 
 // What nobody reads is set aside, and then answers of lower priority, the lowest and latest first, where that is enough.
 bool Engine::Impl::make_room(const EngineJob & job) {
-    set_idle_aside(job);
-    if (has_room(job)) { return true; }
     std::vector<EngineJob *> victims;
     for (EngineJob * other : running()) {
         const bool lower = other->request().priority < job.request().priority;
         if (lower && other->can_go_aside()) { victims.push_back(other); }
     }
+    set_idle_aside(job, victims);
+    if (has_room(job)) { return true; }
     std::ranges::stable_sort(victims, [](const EngineJob * a, const EngineJob * b) {
         if (a->request().priority != b->request().priority) { return a->request().priority < b->request().priority; }
         return a->id() > b->id();
@@ -158,8 +165,15 @@ bool Engine::Impl::finds_room(EngineJob & job) {
         if (!pays_off(job, base, job.reserved_bytes(), n_alike)) { job.copy_shared_state(); }
     }
     bool found = has_room(job);
-    if (!found && base > 0 && has_slot(job) && has_files(job) &&
-        fits(reserved_bytes() + claims.bytes - base + job.bytes_alone())) {
+    const auto takes_over = [&](size_t and_more) {
+        return base > 0 && has_slot(job) && has_files(job) &&
+               fits(reserved_bytes() + claims.bytes - base + job.bytes_alone() + and_more);
+    };
+    // Of a conversation that goes on, its old state and its new one would not be there together: the next turn would find the
+    // old one again, and read this one anew. There is room to hold the new one by itself.
+    const bool holds_both = fits(reserved_bytes() + claims.bytes + job.bytes_alone());
+    const bool is_next_turn = found && base > 0 && !holds_both && job.continues_all() && !alike(job, job.n_shared()).any;
+    if (is_next_turn ? takes_over(job.bytes_to_hold()) : !found && takes_over(0)) {
         job.take_shared_state();
         found = true;
     }
@@ -233,14 +247,13 @@ void Engine::Impl::admit() {
             again = true;
             // Nothing will become free by itself, but for the prompts that are kept for answers that wait behind it; and for
             // what is forgotten once this one does not read it.
-            const auto other = std::ranges::find_if(waiting, [&](EngineJob * one) {
-                return one != job && !one->ended() && base_of(*one) != nullptr && finds_room(*one);
-            });
-            if (other != waiting.end()) {
-                begin_or_go_on(**other);
-            } else {
-                job->fail(why_it_cannot_start(*job));
+            bool began = false;
+            for (EngineJob * one : waiting) {
+                if (one == job || one->ended() || base_of(*one) == nullptr || !finds_room(*one)) { continue; }
+                begin_or_go_on(*one);
+                began = true;
             }
+            if (!began) { job->fail(why_it_cannot_start(*job)); }
             break;
         }
         begin_or_go_on(*job);

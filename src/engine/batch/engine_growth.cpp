@@ -22,12 +22,12 @@ bool comes_before(const EngineJob * a, const EngineJob * b) {
 
 // It has more room, or is set aside; else nothing has changed but what gave way to it.
 Status Engine::Impl::find_room_to_go_on(EngineJob & job) {
-    if (!has_memory(job)) { set_idle_aside(job); }
     std::vector<EngineJob *> later;
     for (EngineJob * other : running()) {
         const bool gives_way = other->request().priority < job.request().priority || !other->reserves_all();
         if (other != &job && gives_way && other->can_go_aside() && comes_before(&job, other)) { later.push_back(other); }
     }
+    if (!has_memory(job)) { set_idle_aside(job, later); }
     std::ranges::sort(later, comes_before);
     std::ranges::reverse(later);
     size_t n = 0;

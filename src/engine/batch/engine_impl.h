@@ -89,7 +89,7 @@ struct Engine::Impl {
     bool fits(size_t reserved) const { return ledger.ceiling_bytes == 0 || reserved <= ledger.ceiling_bytes; }
     bool make_room(const EngineJob & job);
     bool finds_room(EngineJob & job);
-    void set_idle_aside(const EngineJob & for_whom);
+    void set_idle_aside(const EngineJob & for_whom, std::span<EngineJob * const> give_way = {});
     bool is_read(int64_t id, bool by_running) const;
     Status bring_back_base_of(const EngineJob & job);
     bool make_space(size_t reserved);

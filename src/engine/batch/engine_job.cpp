@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/guarded.h"
+#include "core/items.h"
 #include "core/likeliest_token.h"
 #include "engine/evict/evict_as.h"
 #include "engine/evict/observers.h"
@@ -40,22 +41,23 @@ Status EngineJob::check() const {
                 "a request's budget is 'auto': in an engine the ceiling says what memory allows; give it in numbers, or none"};
     }
     if (request_.max_tokens < (request_.keep ? 0 : 1)) {
-        return {ErrorCode::kInvalidArgument, "Request::max_tokens is " + std::to_string(request_.max_tokens) +
+        return {ErrorCode::kInvalidArgument, item::kMaxTokens + " is " + std::to_string(request_.max_tokens) +
                                                  ": give at least 1, or 0 to a request that is kept"};
     }
     const auto n = static_cast<int64_t>(request_.tokens.size());
     if (request_.n_question < 0 || request_.n_question > n) {
-        return {ErrorCode::kInvalidArgument, "Request::n_question is " + std::to_string(request_.n_question) +
+        return {ErrorCode::kInvalidArgument, item::kQuestion + " is " + std::to_string(request_.n_question) +
                                                  " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
     }
     if (request_.n_question > 0 && request_.after != 0) {
-        return {ErrorCode::kInvalidArgument, "Request::n_question is " + std::to_string(request_.n_question) +
+        return {ErrorCode::kInvalidArgument, item::kQuestion + " is " + std::to_string(request_.n_question) +
                                                  " behind another request's entries: those were chosen before it; give 0"};
     }
     if (!request_.questions.empty() && (!request_.keep || request_.after != 0 || request_.n_question != 0)) {
         return {ErrorCode::kInvalidArgument,
-                "Request::questions are for a prompt that others go on from: one with keep, behind nobody's entries, that ends "
-                "in no question (n_question 0)"};
+                item::kQuestions +
+                    " are for a prompt that others go on from: one with keep, behind nobody's entries, that ends "
+                    "in no question (n_question 0)"};
     }
     if (request_.evict && request_.after == 0) {
         return {ErrorCode::kInvalidArgument,
@@ -237,6 +239,7 @@ StepCandidate EngineJob::candidate() const {
 
 bool EngineJob::open_token(bool by_layers) {
     call_open_ = true;
+    looks_for_more_ = answer_looks(*session_);
     const Status status = guarded([&]() -> Status {
         PITH_RETURN_IF_ERROR(
             begin_call(*session_, std::span(&pending_, 1), /*is_prompt=*/false, hooks_, /*keeps_whole_way_back=*/by_layers));
@@ -274,8 +277,9 @@ bool EngineJob::advance(int64_t n, int64_t step) {
     last_step_ = step;
     bool advanced = false;
     const Status status = guarded([&]() -> Status {
-        PITH_RETURN_IF_ERROR(chunks_->advance(n, /*nothing_follows=*/!behind_));
+        PITH_RETURN_IF_ERROR(chunks_->advance(n, /*nothing_follows=*/!behind_ && !looks_for_more_));
         if (behind_ && chunks_->done()) { PITH_RETURN_IF_ERROR(behind_->finish()); }
+        if (looks_for_more_) { PITH_RETURN_IF_ERROR(repair_answer(*session_)); }
         advanced = true;
         n_read_ += state_ == RequestState::kReading ? n : 0;
         if (chunks_->done()) { take_token(); }
@@ -363,6 +367,7 @@ void EngineJob::close_call() {
     chunks_.reset();
     layers_.reset();
     behind_.reset();
+    looks_for_more_ = false;
 }
 
 void EngineJob::take_back(const Status & status) {

@@ -97,6 +97,10 @@ public:
     void copy_shared_state();
     void take_shared_state();
     int64_t n_shared() const { return n_shared_; }  // tokens of it that serve
+    // What its own state will take beside what it reserves. REQUIRES: idle_base_bytes() is not 0.
+    size_t bytes_to_hold() const { return most_behind_shared(n_room_) + shared_->bytes_beside; }
+    // It goes on where the state ends, and what it will have read serves for all that the state serves for.
+    bool continues_all() const { return shared_ && scope_->prefixes && shared_->state.n_tokens == n_shared_; }
     // The prompt's transaction opens, behind the base's entries where there is one, or what is evicted of them. Failing, the
     // request has ended; so has one that is kept, and has no tokens.
     void start(const EngineJob * base, int64_t step);
@@ -224,6 +228,7 @@ private:
     std::optional<ChunkReader> chunks_;
     std::optional<OneShotReader> layers_;
     std::optional<RepairBehind> behind_;  // once they have read
+    bool looks_for_more_ = false;         // the token at hand, of an answer (repair_answer())
     bool call_open_ = false;
     bool reads_layers_ = false;
     std::optional<int64_t> look_at_;  // so far the prompt is read when looks() is set; nullopt: it never is

@@ -281,6 +281,7 @@ bool Engine::Impl::step() {
         changed = changed || candidates[i]->state() != were[i].state;
         ledger.n_prompt += candidates[i]->n_read() - were[i].n_read;
     }
+    drop_forgotten();
     release_devices_behind_prompts();
     settle_bytes();
     ledger.activation_peak_bytes = std::max(ledger.activation_peak_bytes, activation_bytes());

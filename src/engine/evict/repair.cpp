@@ -27,6 +27,7 @@ struct Scores {
     std::vector<std::vector<float>> wants;  // [lane of the cache] of the entries kept and cold, ascending: swaps.h
     double cold = 0;                        // paid to all that is cold
     double kept = 0;
+    size_t n_queries = 0;
 
     double missed() const { return cold > 0 ? cold / (cold + kept) : 0; }
 };
@@ -73,6 +74,7 @@ void add_lane(const LiveSession & session, int lane, int32_t end_of_context, Lan
 Result<Scores> score_all(const LiveSession & session, size_t n, int32_t end_of_context, const ColdScorer & scorer) {
     const Sequence & seq = session.seq;
     Scores scores = no_scores(session);
+    scores.n_queries = n;
     for (const int layer : session.governed) {
         const KeptQueries & kept = seq.evidence.layer(layer).queries;
         const auto positions = kept.positions().last(std::min(n, kept.size()));
@@ -86,9 +88,11 @@ Result<Scores> score_all(const LiveSession & session, size_t n, int32_t end_of_c
 
 // By what was seen while all was in the lanes. REQUIRES: paid.is_whole(). nullopt: some of it is lost, for want of room on
 // disk.
-Result<std::optional<Scores>> score_seen(const LiveSession & session, const PaidBehind & paid, const ColdScorer & scorer) {
+Result<std::optional<Scores>> score_seen(const LiveSession & session, const PaidBehind & paid, size_t n,
+                                         const ColdScorer & scorer) {
     const RaggedCache & cache = *session.seq.cache;
     Scores scores = no_scores(session);
+    scores.n_queries = n;
     std::vector<ColdStore::Entry> cold;
     for (const int layer : session.governed) {
         for (int h = 0; h < cache.n_kv_heads(layer); ++h) {
@@ -108,7 +112,7 @@ Result<std::optional<Scores>> score_seen(const LiveSession & session, const Paid
     return std::optional<Scores>(std::move(scores));
 }
 
-EvidenceNeeds needs_of(size_t n_queries) {
+EvidenceNeeds needs_of(size_t n_queries) {  // their queries are kept
     return {.window = static_cast<int>(n_queries), .window_max = true};
 }
 
@@ -229,9 +233,9 @@ Status read_returns(const LiveSession & session, Exchange & exchange) {
 }
 
 // What attention left behind, of the lanes as they will be.
-void carry_evidence(const LiveSession & session, Exchange & exchange) {
+void carry_evidence(EvidenceState before, Exchange & exchange) {
     EvidenceState & evidence = exchange.swap.evidence;
-    evidence = session.seq.evidence;
+    evidence = std::move(before);
     for (size_t i = 0; i < exchange.swap.plans.size(); ++i) {
         const LayerPlan & plan = exchange.swap.plans[i];
         evidence.prepare_compact(plan.layer, plan.keep);
@@ -250,6 +254,40 @@ Status check(const LiveSession & session, std::span<const int32_t> question) {
     }
     if (seq.n_tokens == 0) { return {ErrorCode::kInvalidArgument, "a session must be prefilled before it can be repaired"}; }
     return check_tokens(*session.file, question);
+}
+
+// What wants the entries most changes places with what wants them least, within each lane. evidence: of the lanes as they are;
+// it is the sequence's then. Returns how many came back. All of it or, on an error, nothing.
+Result<int64_t> exchange_by(LiveSession & session, Scores scores, int32_t end_of_context, const ColdScorer & scorer,
+                            EvidenceState evidence) {
+    Sequence & seq = session.seq;
+    PITH_ASSIGN_OR_RETURN(Exchange exchange, plan_exchange(session, std::move(scores), end_of_context, scorer));
+    if (exchange.n_returned == 0) {
+        seq.evidence = std::move(evidence);
+        return 0;
+    }
+    PITH_RETURN_IF_ERROR(read_returns(session, exchange));
+    carry_evidence(std::move(evidence), exchange);
+    const CancelScope not_now(*session.forward, nullptr);  // it would end on one thread what it has begun on many
+    PITH_RETURN_IF_ERROR(seq.swap(std::move(exchange.swap), tasks_on(session.forward->observer())));
+    return exchange.n_returned;
+}
+
+// What the question wants, for as long as it is answered; null: answers look for nothing of their own. evidence keeps their
+// queries from then on.
+std::shared_ptr<const LookedFor> looked_for(const LiveSession & session, const Scores & scores, int32_t end_of_context,
+                                            EvidenceState & evidence) {
+    const int every = session.options.repair_every;
+    if (every <= 0) { return nullptr; }
+    auto looked = std::make_shared<LookedFor>();
+    looked->end_of_context = end_of_context;
+    looked->needs_before = evidence.made_for();
+    looked->wants = scores.wants;
+    for (std::vector<float> & lane : looked->wants) {
+        for (float & want : lane) { want /= static_cast<float>(scores.n_queries); }
+    }
+    evidence.widen(needs_of(static_cast<size_t>(every)));
+    return looked;
 }
 
 // score: what the question's queries pay. settle: evidence is as it is to stay, before entries change places.
@@ -274,14 +312,13 @@ Status repair_by(LiveSession & session, int32_t end_of_context, bool brings_back
         n_read = seq.cold.read_bytes() - read_before;
         missed = scores.missed();
         if (!brings_back) { return {}; }
-        PITH_ASSIGN_OR_RETURN(Exchange exchange, plan_exchange(session, std::move(scores), end_of_context, scorer));
-        if (exchange.n_returned == 0) { return {}; }
-        PITH_RETURN_IF_ERROR(read_returns(session, exchange));
-        carry_evidence(session, exchange);
+        EvidenceState evidence = seq.evidence;
+        auto looked = looked_for(session, scores, end_of_context, evidence);
+        PITH_ASSIGN_OR_RETURN(n_back, exchange_by(session, std::move(scores), end_of_context, scorer, std::move(evidence)));
         n_read = seq.cold.read_bytes() - read_before;
-        n_back = exchange.n_returned;
-        const CancelScope not_now(*session.forward, nullptr);  // it would end on one thread what it has begun on many
-        return seq.swap(std::move(exchange.swap), tasks_on(session.forward->observer()));
+        seq.looked_for = std::move(looked);
+        seq.repair_at = seq.n_tokens + session.options.repair_every;
+        return {};
     });
     ledger.repair_s += watch.seconds();
     PITH_RETURN_IF_ERROR(status);
@@ -319,11 +356,57 @@ Status RepairBehind::finish() {
     return repair_by(
         session_, end, /*brings_back=*/true,
         [&](const ColdScorer & scorer) -> Result<Scores> {
-            if (whole) { PITH_ASSIGN_OR_RETURN(scores, score_seen(session_, paid_, scorer)); }
+            if (whole) { PITH_ASSIGN_OR_RETURN(scores, score_seen(session_, paid_, n_asked_, scorer)); }
             if (!scores) { PITH_ASSIGN_OR_RETURN(scores, score_all(session_, n_asked_, end, scorer)); }
             return std::move(*scores);
         },
         [&] { session_.seq.evidence.narrow(std::move(needs_before_)); });
+}
+
+void begin_prompt(LiveSession & session, int64_t n_tokens) {
+    Sequence & seq = session.seq;
+    if (!seq.looked_for) { return; }
+    if (seq.looked_for->end_of_context == seq.n_tokens) {  // it is the question
+        seq.repair_at = seq.n_tokens + n_tokens + session.options.repair_every;
+        return;
+    }
+    seq.evidence.narrow(seq.looked_for->needs_before);
+    seq.looked_for.reset();
+}
+
+bool answer_looks(const LiveSession & session) {
+    const Sequence & seq = session.seq;
+    return seq.looked_for && session.options.repair_every > 0 && seq.n_tokens + 1 >= seq.repair_at &&
+           seq.cold.n_entries() > 0 && seq.cache->shift() == 0;
+}
+
+Status repair_answer(LiveSession & session) {
+    Sequence & seq = session.seq;
+    const LookedFor & question = *seq.looked_for;
+    const auto every = static_cast<size_t>(session.options.repair_every);
+    const Stopwatch watch;
+    const uint64_t read_before = seq.cold.read_bytes();
+    session.ahead.drop();  // rows that saw what may leave
+    const ColdScorer scorer(session);
+    PITH_ASSIGN_OR_RETURN(Scores scores, score_all(session, every, question.end_of_context, scorer));
+    bool whole = true;  // else some of it is lost, for want of room on disk
+    for (size_t lane = 0; lane < scores.wants.size(); ++lane) {
+        std::vector<float> & wants = scores.wants[lane];
+        const std::vector<float> & asked = question.wants[lane];
+        whole = whole && wants.size() == asked.size();
+        for (size_t i = 0; whole && i < wants.size(); ++i) { wants[i] = wants[i] / static_cast<float>(every) + asked[i]; }
+    }
+    int64_t n_back = 0;
+    if (whole) {
+        PITH_ASSIGN_OR_RETURN(n_back, exchange_by(session, std::move(scores), question.end_of_context, scorer, seq.evidence));
+    }
+    seq.repair_at = seq.n_tokens + session.options.repair_every;
+    Ledger & ledger = session.ledger;
+    ledger.cold_read_bytes += static_cast<int64_t>(seq.cold.read_bytes() - read_before);
+    ledger.returned_entries += n_back;
+    ledger.n_answer_repairs += n_back > 0 ? 1 : 0;
+    ledger.answer_repair_s += watch.seconds();
+    return {};
 }
 
 }  // namespace pith

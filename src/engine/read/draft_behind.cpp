@@ -23,7 +23,8 @@ void follow(NgramDraft & draft, const TokenHistory & history) {
     draft.follow(history.range(n - 1, n).front());
 }
 
-// Rows behind the token at hand after which nothing has been evicted, no key has turned, and no lane was cut at its front.
+// Rows behind the token at hand after which nothing has been evicted or brought back, no key has turned, and no lane was cut
+// at its front.
 int64_t most_ahead(const LiveSession & session, int64_t most) {
     const Sequence & seq = session.seq;
     const RunPlan & plan = *seq.plan;
@@ -31,6 +32,7 @@ int64_t most_ahead(const LiveSession & session, int64_t most) {
         const int64_t until_next = plan.grid > 0 ? plan.grid - seq.n_tokens % plan.grid : plan.evict_every - seq.since_eviction;
         most = std::min(most, until_next - 1);
     }
+    if (seq.looked_for) { most = std::min(most, seq.repair_at - seq.n_tokens - 1); }
     if (const auto room = room_before_turn(session)) { most = std::min(most, *room - 1); }
     if (plan.capacity > 0) { most = std::min(most, plan.capacity - seq.n_tokens - 1); }
     most = std::min(most, seq.cache->capacity() - seq.cache->longest() - 1);  // they are not worth larger lanes

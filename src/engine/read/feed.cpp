@@ -76,7 +76,8 @@ Sequence::Reach reach_of(const LiveSession & session, std::span<const int32_t> t
                          bool keeps_whole_way_back) {
     const Sequence & seq = session.seq;
     const bool plain = tokens.size() == 1 && seq.n_tokens > 0 && !keeps_whole_way_back && !hooks.on_logits && !hooks.progress &&
-                       !hooks.repair && !asked(session.gates) && !(is_prompt && looks_back(session));
+                       !hooks.repair && !asked(session.gates) && !(is_prompt && looks_back(session)) &&
+                       !(is_prompt ? seq.looked_for != nullptr : answer_looks(session));
     if (!plain) { return Sequence::Reach::kAll; }
     const int64_t n_lanes = session.shape().n_lanes();
     const bool due = seq.plan->is_due(seq.n_tokens + 1, seq.since_eviction + 1);
@@ -104,6 +105,7 @@ Status read_chunks(LiveSession & session, std::span<const int32_t> tokens, bool 
     std::optional<RepairBehind> behind;
     if (hooks.repair && !first) { behind.emplace(session, std::ssize(tokens)); }
     const bool decodes = !is_prompt && !first && tokens.size() == 1;  // a chosen token, behind which others may be foretold
+    const bool looks = decodes && answer_looks(session);
     ChunkReader reader(session, tokens, first);
     while (!reader.done()) {
         if (cancelled(hooks)) { return cancelled_status(reader.n_done()); }
@@ -113,10 +115,11 @@ Status read_chunks(LiveSession & session, std::span<const int32_t> tokens, bool 
         PassPiece piece{&session, chunk, is_last || chunk.size() == 1, {}, is_prompt && !hooks.is_answer, &hooks.on_logits};
         if (decodes) { piece.draft = draft_behind(session, session.options.draft_ngram, /*n_others=*/0); }
         PITH_RETURN_IF_ERROR(with_progress(run_pass(session, piece), reader.n_done()));
-        const bool nothing_follows = !hooks.progress && !behind;  // a hook may throw
+        const bool nothing_follows = !hooks.progress && !behind && !looks;  // a hook may throw
         PITH_RETURN_IF_ERROR(with_progress(reader.advance(std::ssize(chunk), nothing_follows), reader.n_done()));
         if (hooks.progress) { hooks.progress(reader.n_done(), std::ssize(tokens)); }
     }
+    if (looks) { return with_progress(repair_answer(session), reader.n_done()); }
     return behind ? with_progress(behind->finish(), reader.n_done()) : Status();
 }
 
@@ -126,8 +129,8 @@ Status feed(LiveSession & session, std::span<const int32_t> tokens, bool is_prom
     PITH_RETURN_IF_ERROR(check_tokens(*session.file, tokens));
     const auto n = static_cast<int64_t>(tokens.size());
     if (hooks.n_question < 0 || hooks.n_question > n) {
-        return {ErrorCode::kInvalidArgument, "RunHooks::n_question is " + std::to_string(hooks.n_question) +
-                                                 " of a prompt of " + std::to_string(n) + " tokens: give 0 to all of them"};
+        return {ErrorCode::kInvalidArgument, item::kQuestion + " is " + std::to_string(hooks.n_question) + " of a prompt of " +
+                                                 std::to_string(n) + " tokens: give 0 to all of them"};
     }
     if (hooks.repair && hooks.is_answer) {
         return {ErrorCode::kInvalidArgument,
@@ -194,6 +197,7 @@ Status begin_call(LiveSession & session, std::span<const int32_t> tokens, bool i
     // A token alone counts nothing before it has succeeded.
     if (reach != Sequence::Reach::kOneToken) { session.ledger_before = session.ledger; }
     seq.begin(reach);
+    if (is_prompt) { begin_prompt(session, n); }
     seq.tokens.append(tokens);
     if (first) {
         const auto n_observers = static_cast<int>(session.observers.size());

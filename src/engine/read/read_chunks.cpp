@@ -32,7 +32,10 @@ void ChunkReader::begin_chunk() {
     if (grid_ > 0) {
         m = std::min<int64_t>(m, grid_ - session_.seq.n_tokens % grid_);
     } else if (evicts_ && !first_) {
-        const int headroom = std::max(plan.chunk, plan.evict_every);
+        // Behind a prompt in one shot bytes have room for what an answer adds between two evictions (plan/run_plan.cpp).
+        const BudgetKind kind = session_.seq.budget.kind;
+        const bool bounded = plan.one_shot && (kind == BudgetKind::kBytes || kind == BudgetKind::kAuto);
+        const int headroom = bounded ? plan.evict_every : std::max(plan.chunk, plan.evict_every);
         m = std::min<int64_t>(m, std::max(1, headroom - session_.seq.since_eviction));
     }
     if (const auto room = room_before_turn(session_); room && *room > 0) { m = std::min(m, *room); }

@@ -334,7 +334,9 @@ Status write_saved(const std::string & path, const SavedSession & session, const
     PITH_RETURN_IF_ERROR(add("lanes", [&](ByteWriter & to) { write_lanes(*sequence.cache, n_before, to); }));
     PITH_RETURN_IF_ERROR(write_rows(file, *sequence.cache, n_before));
     PITH_RETURN_IF_ERROR(write_states(file, sequence.cache->layout().n_layers(), sequence.states));
-    PITH_RETURN_IF_ERROR(add("evidence", [&](ByteWriter & to) { sequence.evidence.write(to); }));
+    EvidenceState evidence = sequence.evidence;
+    if (sequence.looked_for) { evidence.narrow(sequence.looked_for->needs_before); }  // what is opened has no question
+    PITH_RETURN_IF_ERROR(add("evidence", [&](ByteWriter & to) { evidence.write(to); }));
     PITH_RETURN_IF_ERROR(add("gates", [&](ByteWriter & to) { write_gates(sequence.gate_state, to); }));
     PITH_RETURN_IF_ERROR(add("notes", [&](ByteWriter & to) { write_pairs(session.notes, to); }));
     if (sequence.cold.on()) {

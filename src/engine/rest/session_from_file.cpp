@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "cache/page_memory.h"
+#include "core/check.h"
 #include "core/guarded.h"
+#include "core/items.h"
 #include "engine/parts/model_parts.h"
 #include "engine/pass/session_ledger.h"
 #include "engine/rest/saved_session.h"
@@ -139,7 +141,7 @@ const CacheFileInfo & SessionFile::info() const {
 
 Result<Session> SessionFile::session(const Model & model, int n_threads, Entries entries) const {
     return guarded([&]() -> Result<Session> {
-        if (n_threads < 0) { return Status(ErrorCode::kInvalidArgument, "the number of threads must not be negative"); }
+        PITH_RETURN_IF_ERROR(check_at_least(item::kThreads, n_threads, 0));
         auto opened =
             entries == Entries::kShared ? impl_->open_to_share(model, n_threads) : impl_->open(model, n_threads, nullptr);
         PITH_RETURN_IF_ERROR(opened.status());

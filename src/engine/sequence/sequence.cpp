@@ -89,7 +89,7 @@ size_t Sequence::undo_bytes() const {
 
 size_t Sequence::bookkeeping_bytes() const {
     return logits.capacity() * sizeof(float) + gate_state.size_bytes() + tokens.size_bytes() +
-           (cache ? cache->bookkeeping_bytes() : 0);
+           (cache ? cache->bookkeeping_bytes() : 0) + (looked_for ? looked_for->size_bytes() : 0);
 }
 
 void Sequence::truncate(std::span<const int> lengths) noexcept {

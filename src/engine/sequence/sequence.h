@@ -20,6 +20,7 @@
 #include "cache/ragged_cache.h"
 #include "core/tasks.h"
 #include "engine/sequence/gate_state.h"
+#include "engine/sequence/looked_for.h"
 #include "engine/sequence/recurrent_states.h"
 #include "engine/sequence/token_history.h"
 #include "evidence/evidence_state.h"
@@ -53,6 +54,9 @@ struct SequenceState : SequencePlan {
     RecurrentStates states;  // empty before the first prompt
     TokenHistory tokens;     // all that were fed, those of the call at hand included
     ColdStore cold;          // what evictions took out of the lanes, where that is kept
+    // Of the newest question, where what its answer looks for is to come back, too; null: not. No file holds it.
+    std::shared_ptr<const LookedFor> looked_for;
+    int64_t repair_at = 0;  // at so many tokens that comes next
 
     bool evicts() const { return plan.has_value() && plan->budget > 0; }
     int64_t budget_now() const { return plan ? plan->budget_at(n_tokens) : 0; }

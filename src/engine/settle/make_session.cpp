@@ -7,6 +7,7 @@
 
 #include "attention/lane_attention.h"
 #include "attention/lane_places.h"
+#include "core/check.h"
 #include "core/items.h"
 #include "engine/parts/cache_layout.h"
 #include "engine/parts/find_heads.h"
@@ -98,10 +99,9 @@ Status check_numbers(const SessionOptions & options, int n_vocab) {
                                                      ", each in the vocabulary"};
         }
     }
-    if (options.n_threads < 0 || options.max_context < 0 || options.n_snapshots < 0) {
-        return {ErrorCode::kInvalidArgument, "threads, context size and the number of snapshots must not be negative"};
-    }
-    return {};
+    PITH_RETURN_IF_ERROR(check_at_least(item::kThreads, options.n_threads, 0));
+    PITH_RETURN_IF_ERROR(check_at_least(item::kContext, options.max_context, 0));
+    return check_at_least(Item{"n_snapshots"}, options.n_snapshots, 0);
 }
 
 }  // namespace
@@ -110,6 +110,13 @@ Status check_draft(int most) {
     if (most >= 0 && most <= kMostDraft) { return {}; }
     return {ErrorCode::kInvalidArgument, item::kDraftNgram + " " + std::to_string(most) + ": give 0 (no drafts) to " +
                                              std::to_string(kMostDraft) + " tokens"};
+}
+
+Status check_repair_every(int n_tokens) {
+    if (n_tokens >= 0 && n_tokens <= kMostRepairEvery) { return {}; }
+    return {ErrorCode::kInvalidArgument, item::kRepairEvery + " " + std::to_string(n_tokens) +
+                                             ": give 0 (what the question looked for is all) to " +
+                                             std::to_string(kMostRepairEvery) + " tokens"};
 }
 
 Result<std::unique_ptr<LiveSession>> make_session(const Model & model, const SessionOptions & options,
@@ -154,6 +161,7 @@ Result<std::unique_ptr<LiveSession>> make_session(const Model & model, const Ses
     PITH_RETURN_IF_ERROR(RaggedCache::check_types(session->layout));
     PITH_RETURN_IF_ERROR(check_numbers(options, loaded.file->hparams().n_vocab));
     PITH_RETURN_IF_ERROR(check_draft(options.draft_ngram));
+    PITH_RETURN_IF_ERROR(check_repair_every(options.repair_every));
     if (options.look_back && !options.cold) {
         return {ErrorCode::kInvalidArgument,
                 item::kLookBack + " is at what was evicted, and this session does not keep it: give " + item::kCold + ", too"};

@@ -14,7 +14,8 @@ namespace pith::serve {
 
 struct TokenLogprob {
     int32_t token = 0;
-    float logprob = 0;  // of the model's own distribution, before any sampler
+    float logprob = 0;   // of the model's own distribution, before any sampler
+    int64_t offset = 0;  // characters of the answer's tokens before it
     std::vector<std::pair<int32_t, float>> top;
 };
 

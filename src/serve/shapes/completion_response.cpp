@@ -101,8 +101,20 @@ Json logprobs_of(const std::vector<TokenLogprob> & tokens, const Tokenizer & tok
     return content;
 }
 
+// Of texts what OpenAI tells, a list a field, beside the list of llama-server.
 Json CompletionShape::logprobs(const std::vector<TokenLogprob> & tokens) const {
-    return {{"content", logprobs_of(tokens, tokenizer_)}};
+    Json all = {{"content", logprobs_of(tokens, tokenizer_)}};
+    if (is_chat()) { return all; }
+    for (const char * list : {"tokens", "token_logprobs", "top_logprobs", "text_offset"}) { all[list] = Json::array(); }
+    for (const TokenLogprob & one : tokens) {
+        all["tokens"].push_back(tokenizer_.piece(one.token, /*special=*/true));
+        all["token_logprobs"].push_back(one.logprob);
+        Json top = Json::object();  // of tokens with the same text the likelier one, which comes first
+        for (const auto & [token, logprob] : one.top) { top.emplace(tokenizer_.piece(token, /*special=*/true), logprob); }
+        all["top_logprobs"].push_back(std::move(top));
+        all["text_offset"].push_back(one.offset);
+    }
+    return all;
 }
 
 Json CompletionShape::frame(Json choices, const char * object) const {

@@ -64,7 +64,7 @@ private:
     int64_t created_ = 0;
 };
 
-// A list: each token's text, bytes, log-probability, and the likeliest in its place.
+// A list: each token's text, bytes, log-probability, and the likeliest in its place; as chats have it.
 Json logprobs_of(const std::vector<TokenLogprob> & tokens, const Tokenizer & tokenizer);
 Json usage_of(const std::vector<AnswerEnd> & ends);
 Json timings_of(const AnswerCosts & costs);

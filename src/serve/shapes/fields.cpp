@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/text.h"
+#include "text/utf8.h"
 
 namespace pith::serve {
 namespace {
@@ -22,7 +23,7 @@ std::string shown(const Json & value) {
     std::string text = dump(value);
     if (text.size() <= kMostQuoted) { return text; }
     text.resize(kMostQuoted);
-    while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0U) == 0x80U) { text.pop_back(); }
+    while (!text.empty() && is_inside_character(text.back())) { text.pop_back(); }
     if (!text.empty() && static_cast<unsigned char>(text.back()) >= 0xC0U) { text.pop_back(); }
     return text + "…";
 }

@@ -252,14 +252,9 @@ Result<std::string> arguments_in(const Json * value, const std::string & place) 
     const std::string none = "{}";
     if (value == nullptr) { return none; }
     if (value->is_object()) { return dump(*value); }
-    if (!value->is_string()) { return wrong_field(place, *value, "a text that holds a JSON object"); }
+    if (!value->is_string()) { return wrong_field(place, *value, "an object, or a text that holds one"); }
     const auto & text = value->get_ref<const std::string &>();
-    if (trim(text).empty() || trim(text) == "null") { return none; }
-    if (const std::string problem = json_problem(text); !problem.empty()) {
-        return wrong(field(place) + " is no JSON: " + problem);
-    }
-    if (trim(text).front() != '{') { return wrong_field(place, *value, "a text that holds a JSON object"); }
-    return text;
+    return trim(text).empty() || trim(text) == "null" ? none : text;
 }
 
 Result<std::string> read_tool_calls(const Json & calls, const std::string & place) {

@@ -69,8 +69,9 @@ Status read_allowed_tools(Fields & fields, const std::string & place, const Name
 // tools, tool_choice, parallel_tool_calls, as OpenAI has them. Errors: kInvalidArgument; kUnsupported: a tool of another type.
 Status read_tools(Fields & fields, ToolsRequest & tools);
 
-// The arguments of an earlier call: a text that holds a JSON object, or the object. Nothing, and a text without anything: {}.
-// Errors: kInvalidArgument: no JSON object; names the place.
+// The arguments of an earlier call: an object's JSON, or the text that the model wrote, which may have been cut short: a client
+// sends it back with every turn that follows. Nothing, and a text without anything: {}.
+// Errors: kInvalidArgument: neither a text nor an object; names the place.
 Result<std::string> arguments_in(const Json * value, const std::string & place);
 
 // The calls of an earlier answer, as ChatMessage::tool_calls: a list of {"id", "type", "function": {"name", "arguments"}},

@@ -630,6 +630,38 @@ TEST(StatesInMemory, AreTakenOverWhereThereIsNoRoomForACopy) {
     }
 }
 
+// A conversation takes more than half of the ceiling: its old state and its new one have no room beside each other.
+TEST(StatesInMemory, OfALongConversationGoOnTurnByTurn) {
+    constexpr int kFirst = 600;
+    constexpr int kTurn = 40;
+    const auto tokens = random_tokens(kFirst + 4 * kTurn, tiny().info().n_vocab, 11);
+    const auto turn = [&](int i) {
+        Request request;
+        request.tokens.assign(tokens.begin(), tokens.begin() + kFirst + i * kTurn);
+        request.options.chunk = 16;
+        request.max_tokens = 1;
+        return request;
+    };
+    size_t reserved = 0;
+    {
+        auto engine = tiny().engine(engine_with(""));
+        ASSERT_TRUE(engine.ok() && engine->submit(turn(4)).ok() && engine->step().ok());
+        reserved = engine->ledger().kv_reserved_bytes;
+    }
+    EngineOptions options = engine_with("");
+    options.cache_memory_bytes = uint64_t{64} << 20U;
+    options.ceiling = Budget(BudgetKind::kBytes, 1.6 * static_cast<double>(reserved));
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok());
+    for (int i = 0; i <= 4; ++i) {
+        const auto id = engine->submit(turn(i));
+        ASSERT_TRUE(id.ok()) << id.status().message();
+        ASSERT_TRUE(engine->run().ok());
+        EXPECT_EQ(engine->state(*id), RequestState::kDone) << engine->status(*id).message();
+        if (i > 0) { EXPECT_GT(engine->n_cached(*id), kFirst + (i - 1) * kTurn - 2 * 16) << "turn " << i; }
+    }
+}
+
 // What others begin with when it is kept.
 TEST(StoredStates, MayBeGoneOnFrom) {
     const TempFolder folder;

@@ -1,0 +1,13 @@
+# One hash of the sources that answers of `pith eval` hang on: a run that was begun by another build is not gone on with.
+#   cmake -DROOT=… -DOUT=FILE.cpp -P hash_sources.cmake
+file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.h ${ROOT}/src/*.cpp ${ROOT}/src/*.h ${ROOT}/lab/*.cpp ${ROOT}/lab/*.h)
+list(FILTER files EXCLUDE REGEX "^(src/(c|serve)|lab/(figures|inspect|speed|statistics|train))/")
+list(SORT files)
+set(all "")
+foreach(file IN LISTS files)
+  file(SHA256 ${ROOT}/${file} hash)
+  string(APPEND all "${file} ${hash}\n")
+endforeach()
+string(SHA256 hash "${all}")
+string(SUBSTRING ${hash} 0 16 hash)
+file(WRITE ${OUT} "#include \"app/eval/source_hash.h\"\n\nconst char * const pith::app::kSourceHash = \"${hash}\";\n")
