@@ -534,7 +534,7 @@ def _session_options(options, pinned):
     given = _SessionOptions()
     _lib.pith_session_options_init(byref(given), ctypes.sizeof(given))
     given.set(options)
-    spans = (_Span * max(len(pinned), 1))(*[_Span(*span) for span in pinned])
+    spans = (_Span * max(len(pinned), 1))(*[_Span(*(_integer(c_int32, end, "pinned") for end in span)) for span in pinned])
     given.pinned, given.n_pinned = spans, len(pinned)
     return given, spans
 
@@ -945,6 +945,7 @@ class Engine(_Interruptible):
     def step(self):
         """One pass over the weights. True: there is more to do."""
         more = c_bool()
+        _lib.pith_cancel_clear(self._flag._handle)  # of a run() that was interrupted
         _hand_on(self._raised, lambda: _check(_lib.pith_engine_step(self._handle, byref(more))))
         return more.value
 

@@ -36,7 +36,7 @@ struct Ledger {
     double kv_missed = -1;          // the share of what it pays to the context that goes to evicted entries; -1: none was seen
     int64_t n_repairs = 0;          // questions that brought entries back
     int64_t n_answer_repairs = 0;   // times that what an answer looked for came back (SessionOptions::repair_every)
-    int64_t returned_entries = 0;   // that came back, for either, each in place of another
+    int64_t returned_entries = 0;   // that came back for questions, each in place of another
     int64_t cold_entries = 0;       // outside the budget now
     int64_t cold_lost_entries = 0;  // evicted when there was no more room for them
     int64_t cold_bytes = 0;         // on disk

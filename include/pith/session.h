@@ -238,7 +238,7 @@ public:
 
     // SessionOptions::draft_ngram from now on. Errors: kInvalidArgument.
     Status set_draft_ngram(int most);
-    Status set_repair_every(int n_tokens);  // SessionOptions::repair_every
+    Status set_repair_every(int n_tokens);  // the same; of questions asked from now on
 
     // Shown the hidden states of all that is read from now on, layer by layer, for scorers of one's own that go by them: once a
     // chunk is read they are gone. Tokens that run as queries only (questions in sight, a second reading) are shown, too, at

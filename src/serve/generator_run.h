@@ -90,7 +90,7 @@ struct Generator::Run {
             next = {
                 token, log_probability(logits, token), n_characters,
                 job.n_logprobs > 0 ? top_log_probabilities(logits, job.n_logprobs) : std::vector<std::pair<int32_t, float>>()};
-            const std::string piece = tokenizer.piece(token, /*special=*/true);
+            const std::string piece = tokenizer.piece(token);
             n_characters += std::ranges::count_if(piece, std::not_fn(is_inside_character));
         }
         const double now = since_submitted.seconds();

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/json_syntax.h"
 #include "text/contained_work.h"
 #include "text/utf8.h"
 
@@ -228,7 +229,8 @@ void fit_arguments(const Template & own, Json & values) {
         if (as_text && !arguments.is_string()) {
             arguments = Value(arguments).dump(-1, /*to_json=*/true);
         } else if (!as_text && arguments.is_string()) {
-            Json read = Json::parse(arguments.get<std::string>(), nullptr, /*allow_exceptions=*/false);
+            const std::string said = arguments;
+            Json read = json_problem(said).empty() ? Json::parse(said, nullptr, /*allow_exceptions=*/false) : Json();
             arguments =
                 read.is_object() ? std::move(read) : Json{{"input", arguments}};  // what is no object is shown all the same
         }

@@ -42,8 +42,8 @@ Result<std::string> calls_as_text(const std::string & tool_calls) {
         if (!function.is_object()) { return {ErrorCode::kInvalidArgument, "a tool call of a message is no object"}; }
         Json arguments = function.value("arguments", Json::object());
         if (arguments.is_string()) {
-            Json read = Json::parse(arguments.get<std::string>(), nullptr, /*allow_exceptions=*/false);
-            if (!read.is_discarded()) { arguments = std::move(read); }
+            const std::string said = arguments;  // which a client sends back as it likes
+            if (json_problem(said).empty()) { arguments = Json::parse(said, nullptr, /*allow_exceptions=*/false); }
         }
         const Json object = {{"name", function.value("name", Json())}, {"arguments", std::move(arguments)}};
         text += (text.empty() ? "" : "\n") + std::string(tool_marks::kFence) + "\n" + dumped(object) + "\n" +

@@ -93,6 +93,7 @@ void ServeFlags::add_to(CLI::App & command) {
         ->description("Tokens of a prompt and its answer at most; more are refused (default: what the model was trained on)");
     session.add_tolerance_to(command);
     session.cold.add_to(command);
+    session.cold.repair_every = 0;  // all others wait for what one answer looks for
     session.cold.add_repair_every_to(command);
     add(command, option("--no-repair"), no_repair);
     sampler.add_to(command);

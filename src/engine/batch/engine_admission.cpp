@@ -49,6 +49,7 @@ size_t Engine::Impl::files_in_use(std::span<EngineJob * const> without) const {
     for (const auto & [id, other] : jobs) {
         const bool counts = std::ranges::find(without, other.get()) == without.end();
         n += counts && other->running() && other->request().keep ? 1 : 0;
+        if (!counts && other->kept() && !other->is_aside() && n > 0) { --n; }
     }
     return n;
 }
@@ -249,7 +250,9 @@ void Engine::Impl::admit() {
             // what is forgotten once this one does not read it.
             bool began = false;
             for (EngineJob * one : waiting) {
-                if (one == job || one->ended() || base_of(*one) == nullptr || !finds_room(*one)) { continue; }
+                if (one == job || one->ended() || base_of(*one) == nullptr) { continue; }
+                if ((one->request().evict && n_evicting >= kMaxEvicting) || !finds_room(*one)) { continue; }
+                n_evicting += one->request().evict ? 1 : 0;
                 begin_or_go_on(*one);
                 began = true;
             }

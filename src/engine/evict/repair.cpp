@@ -282,6 +282,7 @@ std::shared_ptr<const LookedFor> looked_for(const LiveSession & session, const S
     auto looked = std::make_shared<LookedFor>();
     looked->end_of_context = end_of_context;
     looked->needs_before = evidence.made_for();
+    looked->n_answer_queries = every;
     looked->wants = scores.wants;
     for (std::vector<float> & lane : looked->wants) {
         for (float & want : lane) { want /= static_cast<float>(scores.n_queries); }
@@ -313,6 +314,7 @@ Status repair_by(LiveSession & session, int32_t end_of_context, bool brings_back
         missed = scores.missed();
         if (!brings_back) { return {}; }
         EvidenceState evidence = seq.evidence;
+        if (seq.looked_for) { evidence.narrow(seq.looked_for->needs_before); }  // of the question before this one
         auto looked = looked_for(session, scores, end_of_context, evidence);
         PITH_ASSIGN_OR_RETURN(n_back, exchange_by(session, std::move(scores), end_of_context, scorer, std::move(evidence)));
         n_read = seq.cold.read_bytes() - read_before;
@@ -382,28 +384,31 @@ bool answer_looks(const LiveSession & session) {
 
 Status repair_answer(LiveSession & session) {
     Sequence & seq = session.seq;
+    if (seq.cache->shift() != 0) { return {}; }  // behind this very token keys have turned
     const LookedFor & question = *seq.looked_for;
-    const auto every = static_cast<size_t>(session.options.repair_every);
+    const auto n = static_cast<size_t>(question.n_answer_queries);
     const Stopwatch watch;
     const uint64_t read_before = seq.cold.read_bytes();
     session.ahead.drop();  // rows that saw what may leave
     const ColdScorer scorer(session);
-    PITH_ASSIGN_OR_RETURN(Scores scores, score_all(session, every, question.end_of_context, scorer));
-    bool whole = true;  // else some of it is lost, for want of room on disk
+    PITH_ASSIGN_OR_RETURN(Scores scores, score_all(session, n, question.end_of_context, scorer));
+    bool whole = true;
     for (size_t lane = 0; lane < scores.wants.size(); ++lane) {
         std::vector<float> & wants = scores.wants[lane];
         const std::vector<float> & asked = question.wants[lane];
         whole = whole && wants.size() == asked.size();
-        for (size_t i = 0; whole && i < wants.size(); ++i) { wants[i] = wants[i] / static_cast<float>(every) + asked[i]; }
+        for (size_t i = 0; whole && i < wants.size(); ++i) { wants[i] = wants[i] / static_cast<float>(n) + asked[i]; }
     }
     int64_t n_back = 0;
     if (whole) {
         PITH_ASSIGN_OR_RETURN(n_back, exchange_by(session, std::move(scores), question.end_of_context, scorer, seq.evidence));
+        seq.repair_at = seq.n_tokens + session.options.repair_every;
+    } else {  // some of it is lost, for want of room on disk: the answer looks no more
+        seq.evidence.narrow(question.needs_before);
+        seq.looked_for.reset();
     }
-    seq.repair_at = seq.n_tokens + session.options.repair_every;
     Ledger & ledger = session.ledger;
     ledger.cold_read_bytes += static_cast<int64_t>(seq.cold.read_bytes() - read_before);
-    ledger.returned_entries += n_back;
     ledger.n_answer_repairs += n_back > 0 ? 1 : 0;
     ledger.answer_repair_s += watch.seconds();
     return {};

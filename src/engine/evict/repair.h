@@ -10,9 +10,9 @@
 // lane's keys at a time, in f16; 4 bytes for each cold entry; the rows that come back, in a file where the budget is a ceiling
 // in bytes.
 //
-// While an answer is written, its newest tokens are asked in the same way, every so many (SessionOptions::repair_every): one
-// that was looked for by its beginning alone, or that another leads to, comes back when the answer looks for it. What the
-// question wants counts as much as what they want.
+// While an answer is written, its newest tokens are asked in the same way, every so many (SessionOptions::repair_every): text
+// of which the question named only the beginning, or that other text leads to, comes back when the answer looks for it. What
+// the question wants counts as much as what they want, and is kept until then: 4 bytes for each entry of the context.
 //
 // Source:  RepairKV; entries recalled while an answer is written: ArkVale. Renze Chen et al. NeurIPS 2024.
 // Differs: policy/lane/swaps.h.
@@ -33,7 +33,7 @@ inline constexpr int64_t kMostLookingTokens = 64;
 // Session::repair().
 Status repair_for(LiveSession & session, std::span<const int32_t> question, bool brings_back);
 
-// A prompt of so many tokens begins: unless it is the question that was just asked, what was answered before it is answered.
+// A prompt of so many tokens begins. Unless repair_for() has just been called for it, no answer looks for anything any more.
 void begin_prompt(LiveSession & session, int64_t n_tokens);
 // Of a token that is fed next and was chosen: whether what the answer looks for comes back behind it.
 bool answer_looks(const LiveSession & session);

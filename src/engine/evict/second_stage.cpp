@@ -45,6 +45,7 @@ Status evict_in_their_sight(LiveSession & session, const PolicyChoice & asked, c
     }
     PITH_RETURN_IF_ERROR(evict_in_sight_of(session, session.observers));
     seq.evidence.narrow(all_needs(session, seq.policy.needs()));
+    seq.looked_for.reset();
     return {};
 }
 

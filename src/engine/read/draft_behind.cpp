@@ -32,7 +32,9 @@ int64_t most_ahead(const LiveSession & session, int64_t most) {
         const int64_t until_next = plan.grid > 0 ? plan.grid - seq.n_tokens % plan.grid : plan.evict_every - seq.since_eviction;
         most = std::min(most, until_next - 1);
     }
-    if (seq.looked_for) { most = std::min(most, seq.repair_at - seq.n_tokens - 1); }
+    if (seq.looked_for && session.options.repair_every > 0 && seq.cache->shift() == 0) {
+        most = std::min(most, seq.repair_at - seq.n_tokens - 1);
+    }
     if (const auto room = room_before_turn(session)) { most = std::min(most, *room - 1); }
     if (plan.capacity > 0) { most = std::min(most, plan.capacity - seq.n_tokens - 1); }
     most = std::min(most, seq.cache->capacity() - seq.cache->longest() - 1);  // they are not worth larger lanes

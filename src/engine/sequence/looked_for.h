@@ -15,7 +15,8 @@ struct LookedFor {
     // [lane of the cache], empty where no policy governs it: of the context's entries, kept and evicted, ascending by position,
     // how much each is wanted (policy/lane/swaps.h), per query.
     std::vector<std::vector<float>> wants;
-    std::vector<EvidenceNeeds> needs_before;  // of evidence, which keeps the answer's newest queries besides
+    int n_answer_queries = 0;                 // evidence keeps so many of the answer's newest ones
+    std::vector<EvidenceNeeds> needs_before;  // and kept these before
 
     size_t size_bytes() const {
         size_t bytes = 0;

@@ -56,7 +56,7 @@ struct SequenceState : SequencePlan {
     ColdStore cold;          // what evictions took out of the lanes, where that is kept
     // Of the newest question, where what its answer looks for is to come back, too; null: not. No file holds it.
     std::shared_ptr<const LookedFor> looked_for;
-    int64_t repair_at = 0;  // at so many tokens that comes next
+    int64_t repair_at = 0;  // when so many tokens have been read, that is done next
 
     bool evicts() const { return plan.has_value() && plan->budget > 0; }
     int64_t budget_now() const { return plan ? plan->budget_at(n_tokens) : 0; }

@@ -41,7 +41,7 @@ constexpr auto kNames = std::to_array<RequestName>({
     {item::kPrefill, "prefill"},
     {item::kPrompt, "prompt", true},
     {item::kRaw, "/v1/completions"},
-    {item::kRepairEvery, "distance of repairs"},
+    {item::kRepairEvery, "tokens between looks of an answer"},
     {item::kRpcServers, "RPC servers"},
     {item::kTensorSplit, "tensor_split"},
     {item::kTolerance, "kv_tolerance", true},
