@@ -15,9 +15,7 @@ constexpr int64_t kOfEnds = 16;    // tokens of a piece that the whole text may 
 
 // No longer than a piece, and of whole characters.
 std::string_view first_piece(std::string_view text) {
-    size_t n = std::min(text.size(), kPiece);
-    while (n > 0 && n < text.size() && is_inside_character(text[n])) { --n; }
-    return text.substr(0, n);
+    return text.substr(0, whole_characters(text, kPiece));
 }
 
 }  // namespace

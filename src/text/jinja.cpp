@@ -42,11 +42,7 @@ struct Refusal {
 std::string first_line(std::string text) {
     text.resize(std::min(text.size(), text.find('\n')));  // the rest is one line of a Status
     while (!text.empty() && (text.back() == ':' || text.back() == ' ')) { text.pop_back(); }
-    if (text.size() > kMostReason) {
-        size_t end = kMostReason;
-        while (end > 0 && is_inside_character(text[end])) { --end; }
-        text = text.substr(0, end) + "…";
-    }
+    if (text.size() > kMostReason) { text = text.substr(0, whole_characters(text, kMostReason)) + "…"; }
     return text;
 }
 

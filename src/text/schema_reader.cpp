@@ -78,9 +78,7 @@ bool is_null_too(const Json & schema) {
 
 std::string SchemaReader::shortened(const std::string & name, size_t most) {
     if (name.size() <= most) { return name; }
-    size_t end = most;
-    while (end > 0 && is_inside_character(name[end])) { --end; }  // no half characters
-    return name.substr(0, end) + "…";
+    return name.substr(0, whole_characters(name, most)) + "…";
 }
 
 std::vector<const void *> SchemaReader::Parts::key() const {

@@ -23,6 +23,13 @@ constexpr bool is_inside_character(char byte) {
     return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
 }
 
+// How many of the first `most` bytes are whole characters.
+constexpr size_t whole_characters(std::string_view text, size_t most) {
+    if (text.size() <= most) { return text.size(); }
+    while (most > 0 && is_inside_character(text[most])) { --most; }
+    return most;
+}
+
 // How many bytes at the end are the beginning of a character whose other bytes have not come yet (0 … 3).
 size_t incomplete_utf8_tail(std::string_view text);
 

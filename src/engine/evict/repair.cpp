@@ -291,6 +291,12 @@ std::shared_ptr<const LookedFor> looked_for(const LiveSession & session, const S
     return looked;
 }
 
+// No answer looks for anything any more.
+void forget_question(Sequence & seq) {
+    seq.evidence.narrow(seq.looked_for->needs_before);
+    seq.looked_for.reset();
+}
+
 // score: what the question's queries pay. settle: evidence is as it is to stay, before entries change places.
 template <class Score, class Settle>
 Status repair_by(LiveSession & session, int32_t end_of_context, bool brings_back, const Score & score, const Settle & settle) {
@@ -372,8 +378,7 @@ void begin_prompt(LiveSession & session, int64_t n_tokens) {
         seq.repair_at = seq.n_tokens + n_tokens + session.options.repair_every;
         return;
     }
-    seq.evidence.narrow(seq.looked_for->needs_before);
-    seq.looked_for.reset();
+    forget_question(seq);
 }
 
 bool answer_looks(const LiveSession & session) {
@@ -404,8 +409,7 @@ Status repair_answer(LiveSession & session) {
         PITH_ASSIGN_OR_RETURN(n_back, exchange_by(session, std::move(scores), question.end_of_context, scorer, seq.evidence));
         seq.repair_at = seq.n_tokens + session.options.repair_every;
     } else {  // some of it is lost, for want of room on disk: the answer looks no more
-        seq.evidence.narrow(question.needs_before);
-        seq.looked_for.reset();
+        forget_question(seq);
     }
     Ledger & ledger = session.ledger;
     ledger.cold_read_bytes += static_cast<int64_t>(seq.cold.read_bytes() - read_before);

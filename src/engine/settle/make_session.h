@@ -17,8 +17,8 @@ Result<std::unique_ptr<LiveSession>> make_session(const Model & model, const Ses
 
 // SessionOptions::draft_ngram. Errors: kInvalidArgument.
 Status check_draft(int most);
-// SessionOptions::repair_every. Errors: kInvalidArgument.
 inline constexpr int kMostRepairEvery = 64;
+// SessionOptions::repair_every. Errors: kInvalidArgument.
 Status check_repair_every(int n_tokens);
 
 }  // namespace pith
