@@ -35,6 +35,25 @@ void for_each_neighbours(std::span<const int32_t> indices, const Visit & visit) 
     }
 }
 
+bool follow_each_other(std::span<const size_t> numbers) {
+    return std::ranges::adjacent_find(numbers, [](size_t a, size_t b) { return b != a + 1; }) == numbers.end();
+}
+
+// Entries that lie in runs, each of which ascends, in one. ends: of the runs.
+void merge_ascending(std::vector<ColdStore::Entry> & entries, std::vector<size_t> ends) {
+    const auto at = [&](size_t i) { return entries.begin() + static_cast<std::ptrdiff_t>(i); };
+    while (ends.size() > 1) {  // neighbours in pairs
+        size_t n = 0;
+        size_t begin = 0;
+        for (size_t i = 0; i < ends.size(); i += 2) {
+            const size_t end = ends[std::min(i + 1, ends.size() - 1)];
+            std::ranges::inplace_merge(at(begin), at(ends[i]), at(end), {}, &ColdStore::Entry::position);
+            begin = ends[n++] = end;
+        }
+        ends.resize(n);
+    }
+}
+
 }  // namespace
 
 ColdStore::ColdStore(std::shared_ptr<const CacheLayout> layout, uint64_t most_bytes)
@@ -172,18 +191,22 @@ Status ColdStore::entries_of(int lane, std::vector<Entry> & to) const {
     if (static_cast<size_t>(lane) >= lanes_->size()) { return {}; }
     const Lane & of_lane = (*lanes_)[static_cast<size_t>(lane)];
     std::vector<int32_t> positions;
+    std::vector<size_t> ends;  // of the segments' entries in `to`
     for (size_t s = 0; s < of_lane.segments.size(); ++s) {
         const Segment & segment = of_lane.segments[s];
         positions.resize(static_cast<size_t>(segment.n));
         PITH_RETURN_IF_ERROR(
             read(segment, segment.at, {reinterpret_cast<uint8_t *>(positions.data()), positions.size() * sizeof(int32_t)}));
+        auto back = of_lane.returned.begin();
         for (int32_t row = 0; row < segment.n; ++row) {
             const int32_t position = positions[static_cast<size_t>(row)];
-            if (std::ranges::binary_search(of_lane.returned, position)) { continue; }
+            while (back != of_lane.returned.end() && *back < position) { ++back; }
+            if (back != of_lane.returned.end() && *back == position) { continue; }
             to.push_back({position, static_cast<int32_t>(s), row});
         }
+        ends.push_back(to.size());
     }
-    std::ranges::sort(to, {}, &Entry::position);
+    merge_ascending(to, std::move(ends));
     return {};
 }
 
@@ -191,17 +214,14 @@ Status ColdStore::for_each_run(int lane, const RowsOf & of, const Visit & visit)
     if (static_cast<size_t>(lane) >= lanes_->size()) { return {}; }
     const size_t of_row = row_bytes(*layout_, of);
     const auto most = static_cast<int32_t>(std::max<size_t>(1, kBufferBytes / of_row));
-    const auto d = static_cast<size_t>(row_length(*layout_, of));
     std::vector<uint8_t> rows(static_cast<size_t>(most) * of_row);
-    std::vector<float> floats(static_cast<size_t>(most) * d);
     const std::vector<Segment> & segments = (*lanes_)[static_cast<size_t>(lane)].segments;
     for (size_t s = 0; s < segments.size(); ++s) {
         for (int32_t first = 0; first < segments[s].n; first += most) {
             const auto n = static_cast<size_t>(std::min(most, segments[s].n - first));
             const uint64_t at = first_row_at(segments[s], of) + static_cast<uint64_t>(first) * of_row;
             PITH_RETURN_IF_ERROR(read(segments[s], at, std::span(rows).first(n * of_row)));
-            rows_as_they_lie(*layout_, of, rows.data(), std::span(floats).first(n * d));
-            visit(static_cast<int>(s), first, std::span<const float>(floats).first(n * d));
+            visit(static_cast<int>(s), first, std::span<const uint8_t>(rows).first(n * of_row));
         }
     }
     return {};
@@ -231,10 +251,16 @@ Status ColdStore::read_rows(int lane, const RowsOf & of, std::span<const Entry> 
             }
             const auto n = static_cast<size_t>(end - begin);
             rows.resize(n * of_row);
-            made.resize(n * of_row_as);
             scratch.resize(n * static_cast<size_t>(row_length(*layout_, of)));
             const uint64_t at = first_row_at(segments[s], of) + static_cast<uint64_t>(begin) * of_row;
             PITH_RETURN_IF_ERROR(read(segments[s], at, rows));
+            if (last - first == n && follow_each_other(std::span(wanted).subspan(first, n))) {
+                uint8_t * there = to + wanted[first] * of_row_as;
+                convert_rows(*layout_, as, of, static_cast<int64_t>(n), rows.data(), there, scratch);
+                first = last;
+                continue;
+            }
+            made.resize(n * of_row_as);
             convert_rows(*layout_, as, of, static_cast<int64_t>(n), rows.data(), made.data(), scratch);
             for (; first < last; ++first) {
                 const size_t i = wanted[first];
@@ -248,7 +274,7 @@ Status ColdStore::read_rows(int lane, const RowsOf & of, std::span<const Entry> 
 
 Result<RestingLanes> ColdStore::read_lanes(const RaggedCache & cache, std::vector<int> layers,
                                            std::span<const std::vector<Entry>> of_lanes, Spill where,
-                                           const RunTasks & run) const {
+                                           const RunTasks & run, SpillMemory spare) const {
     const CacheLayout & layout = cache.layout();
     RestingLanes lanes;
     lanes.layers = std::move(layers);
@@ -274,7 +300,12 @@ Result<RestingLanes> ColdStore::read_lanes(const RaggedCache & cache, std::vecto
             }
         }
     }
-    PITH_ASSIGN_OR_RETURN(lanes.own, SpillMemory::make(bytes, where));
+    if (spare.size_bytes() >= bytes) {
+        lanes.own = std::move(spare);
+    } else {
+        spare = {};
+        PITH_ASSIGN_OR_RETURN(lanes.own, SpillMemory::make(bytes, where));
+    }
     PITH_RETURN_IF_ERROR(run(static_cast<int>(parts.size()), [&](int i) {
         Part & part = parts[static_cast<size_t>(i)];
         const int lane = cache.lane(0, part.of.layer, part.of.kv_head);

@@ -32,7 +32,7 @@ public:
         int32_t segment = 0;  // of its lane
         int32_t row = 0;      // in it
     };
-    // What one eviction took out of a lane: positions i32 [n], rows of K, rows of V, from `at` on.
+    // What one eviction took out of a lane: positions i32 [n], ascending, rows of K, rows of V, from `at` on.
     struct Segment {
         uint64_t at = 0;
         int32_t n = 0;
@@ -66,18 +66,18 @@ public:
 
     // A lane's entries, ascending by position, without those that are back. Errors, here and below: kIo.
     Status entries_of(int lane, std::vector<Entry> & to) const;
-    // All rows of K (or V) of a lane, a run of some at a time, as they lie here: f32 [n][d], from `row` of a segment on.
-    // Memory: kBufferBytes, and what they are in f32.
+    // All rows of K (or V) of a lane, a run of some at a time, as they lie here, from `row` of a segment on.
+    // Memory: kBufferBytes.
     static constexpr size_t kBufferBytes = size_t{1} << 18U;
-    using Visit = std::function<void(int segment, int row, std::span<const float> rows)>;
+    using Visit = std::function<void(int segment, int row, std::span<const uint8_t> rows)>;
     Status for_each_run(int lane, const RowsOf & of, const Visit & visit) const;
     // The rows of these entries, in their order, as a cache of layout `as` holds them.
     Status read_rows(int lane, const RowsOf & of, std::span<const Entry> entries, const CacheLayout & as, uint8_t * to) const;
     // Of layers' lanes, one behind the other, these entries each, as the cache holds rows: they may be put back into it.
-    // run: lanes side by side. Errors: also kOutOfMemory, and run()'s.
+    // run: lanes side by side. spare: where they come to lie if they fit into it. Errors: also kOutOfMemory, and run()'s.
     Result<RestingLanes> read_lanes(const RaggedCache & cache, std::vector<int> layers,
                                     std::span<const std::vector<Entry>> of_lanes, Spill where,
-                                    const RunTasks & run = run_in_turn) const;
+                                    const RunTasks & run = run_in_turn, SpillMemory spare = {}) const;
     // A segment's bytes, piece by piece.
     Status copy_segment(const Segment & segment, int layer, const std::function<Status(std::span<const uint8_t>)> & to) const;
     uint64_t segment_bytes(const Segment & segment, int layer) const;

@@ -67,9 +67,13 @@ void convert_rows(const CacheLayout & from, const CacheLayout & to, const RowsOf
         std::copy_n(rows, static_cast<size_t>(n) * row_bytes(from, of), out);
         return;
     }
-    const auto made = scratch.first(static_cast<size_t>(n) * static_cast<size_t>(row_length(from, of)));
-    rows_as_made(from, of, rows, made);
-    rows_to_lane(to, of, made, out);
+    constexpr int64_t kTile = 64;  // rows that stay in a near cache from step to step
+    for (int64_t first = 0; first < n; first += kTile) {
+        const int64_t n_now = std::min(kTile, n - first);
+        const auto made = scratch.first(static_cast<size_t>(n_now) * static_cast<size_t>(row_length(from, of)));
+        rows_as_made(from, of, rows + static_cast<size_t>(first) * row_bytes(from, of), made);
+        rows_to_lane(to, of, made, out + static_cast<size_t>(first) * row_bytes(to, of));
+    }
 }
 
 }  // namespace pith

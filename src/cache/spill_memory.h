@@ -42,6 +42,7 @@ public:
     ~SpillMemory();
 
     uint8_t * data() const { return data_; }
+    size_t size_bytes() const { return size_bytes_; }
     size_t memory_bytes() const { return in_file_ ? 0 : size_bytes_; }
 
 private:

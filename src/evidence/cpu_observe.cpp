@@ -30,15 +30,9 @@ void ask_for(const ObserveWants & wants, Observed & out, ColumnTask & columns) {
     for (double & entropy : out.entropy) { columns.entropy.push_back(&entropy); }
 }
 
-}  // namespace
-
-bool can_observe_on_cpu(const CacheLayout & layout) {
-    const auto k = format_of(layout.type_k);
-    return k && can_attend(*k, *k, layout.shape.head_dim, 0);
-}
-
-Status observe_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
-                      std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out) {
+void plan_observation(const RaggedCache & cache, int seq, int layer, const float * queries,
+                      std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out,
+                      AttentionPlan & plan) {
     ObserveWants only_last;
     only_last.last = wants.last;
     if (wants == only_last) {  // the other queries need not be looked at
@@ -47,9 +41,7 @@ Status observe_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, 
         query_positions = query_positions.last(1);
     }
     const CacheShape & shape = cache.layout().shape;
-    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(8));
-    CpuAttentionNode & node = build->workspace<CpuWorkspace>().next();
-    AttentionTask & task = node.plan.task;
+    AttentionTask & task = plan.task;
     fill_key_lanes(cache, seq, layer, task);
     task.n_queries = static_cast<int>(query_positions.size());
     task.q_head_stride = static_cast<size_t>(shape.head_dim);
@@ -66,10 +58,36 @@ Status observe_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, 
         const auto past = std::ranges::lower_bound(positions, query_positions.front()) - positions.begin();
         task.columns.past.push_back(static_cast<int>(past));
     }
+    plan.make();
+}
+
+}  // namespace
+
+bool can_observe_on_cpu(const CacheLayout & layout) {
+    const auto k = format_of(layout.type_k);
+    return k && can_attend(*k, *k, layout.shape.head_dim, 0);
+}
+
+Status observe_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
+                      std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out) {
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(8));
+    CpuAttentionNode & node = build->workspace<CpuWorkspace>().next();
     node.plan.cancel = build->cancel();
-    node.plan.make();
+    plan_observation(cache, seq, layer, queries, query_positions, wants, out, node.plan);
     node.scratch->reserve(node.plan);
     return run_on_threads(runner, *build, [&](int ith) { attend_part(node.plan, *node.scratch, ith); });
+}
+
+Status observe_on_this_thread(ObserveSpace & space, const RaggedCache & cache, int seq, int layer, const float * queries,
+                              std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out,
+                              const std::atomic<bool> * cancel) {
+    space.plan.cancel = cancel;
+    plan_observation(cache, seq, layer, queries, query_positions, wants, out, space.plan);
+    space.scratch.reserve(space.plan);
+    attend_part(space.plan, space.scratch, 0, 1);
+    if (space.plan.finished()) { return {}; }
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) { return {ErrorCode::kCancelled, "cancelled"}; }
+    return {ErrorCode::kOutOfMemory, "no memory for what the heads of a layer are asked"};
 }
 
 }  // namespace pith

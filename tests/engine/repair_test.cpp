@@ -6,10 +6,12 @@
 #include <cmath>
 #include <fstream>
 #include <functional>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "engine/evict/cold_scores.h"
 #include "engine/mask_oracle.h"
@@ -252,32 +254,41 @@ TEST(Repair, QueriesPayToBothWhatTheyPayToAFullCache) {
         LiveSession & live = live_session(session);
         LiveSession & whole = live_session(full);
         std::mt19937 random(3);
-        AskedQueries queries;
-        queries.layer = 1;
-        queries.end_of_context = kContext;
-        queries.positions = {kContext, kContext + 1, kContext + 2};
-        queries.rows.resize(3 * static_cast<size_t>(live.shape().n_heads() * live.shape().head_dim));
-        for (float & x : queries.rows) { x = std::normal_distribution<float>(0, 3)(random); }
-        Observed seen;
-        ASSERT_TRUE(observe_queries(whole.forward->observer(), *whole.seq.cache, 0, 1, queries.rows.data(), queries.positions,
-                                    {.column_sum = true}, seen)
-                        .ok());
+        std::vector<AskedQueries> queries(2);  // of both layers, in one call
+        std::vector<Observed> seen(2);
+        for (int layer = 0; layer < 2; ++layer) {
+            AskedQueries & of_layer = queries[static_cast<size_t>(layer)];
+            of_layer.layer = layer;
+            of_layer.end_of_context = kContext;
+            of_layer.positions = {kContext, kContext + 1, kContext + 2};
+            of_layer.rows.resize(3 * static_cast<size_t>(live.shape().n_heads() * live.shape().head_dim));
+            for (float & x : of_layer.rows) { x = std::normal_distribution<float>(0, 3)(random); }
+            ASSERT_TRUE(observe_queries(whole.forward->observer(), *whole.seq.cache, 0, layer, of_layer.rows.data(),
+                                        of_layer.positions, {.column_sum = true}, seen[static_cast<size_t>(layer)])
+                            .ok());
+        }
         const ColdScorer scorer(live);
-        int n_lanes = 0;
-        const Status scored = scorer.score(queries, [&](int h, const LaneOfBoth & both, const PaidToBoth & paid) {
-            EXPECT_EQ(h, n_lanes++);
+        std::mutex mutex;
+        std::set<std::pair<int, int>> lanes;
+        const auto queries_of = [&](int layer) { return queries[static_cast<size_t>(layer)]; };
+        const std::vector<int> layers = {0, 1};
+        const auto visit = [&](int layer, int h, const LaneOfBoth & both, const PaidToBoth & paid) {
+            const std::scoped_lock lock(mutex);
+            EXPECT_TRUE(lanes.emplace(layer, h).second) << layer << ", " << h;
             ASSERT_EQ(both.positions.size(), static_cast<size_t>(kContext));
             EXPECT_NEAR(paid.cold + paid.kept, 3 * live.shape().n_group, 1e-3);
             for (int j = 0; j < kContext; ++j) {
                 float sum = 0;
                 for (int g = 0; g < live.shape().n_group; ++g) {
-                    sum += seen.column_sum.row(h * live.shape().n_group + g)[static_cast<size_t>(j)];
+                    const auto of_head = seen[static_cast<size_t>(layer)].column_sum.row(h * live.shape().n_group + g);
+                    sum += of_head[static_cast<size_t>(j)];
                 }
                 EXPECT_NEAR(both.paid[static_cast<size_t>(j)], sum, 1e-4) << policy << ", entry " << j;
             }
-        });
+        };
+        const Status scored = scorer.score(layers, queries_of, visit);
         ASSERT_TRUE(scored.ok()) << scored.message();
-        EXPECT_EQ(n_lanes, live.shape().n_kv_heads);
+        EXPECT_EQ(std::ssize(lanes), 2 * live.shape().n_kv_heads);
     }
 }
 

@@ -2,31 +2,42 @@
 #include "engine/evict/cold_scores.h"
 
 #include <algorithm>
+#include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "core/hadamard.h"
 #include "device/cpu_threads.h"
+#include "evidence/lane_tiles.h"
 #include "evidence/observe.h"
 
 namespace pith {
 namespace {
 
-// One KV head of a layer, keys as the cold store turns them over and hardly rounded.
+// One KV head of a layer. Of what its query heads pay only the sum is asked: they are one head's, so many a token, which the
+// kernel takes as one matrix. Not where each has a sink of its own.
 CacheLayout scratch_layout(const CacheLayout & of, int layer, int kv_head) {
     const LayerLanes lanes = of.lanes(layer);
     CacheLayout one;
-    one.shape = {1, 1, lanes.n_group, lanes.head_dim};
+    one.shape = {1, 1, 1, lanes.head_dim};
     one.head_dim_v = lanes.head_dim_v;
-    const bool exact = of.type_k == GGML_TYPE_F32 || of.type_k == GGML_TYPE_BF16;
-    one.type_k = one.type_v = exact ? GGML_TYPE_F32 : GGML_TYPE_F16;
+    one.type_k = of.type_k;
+    one.type_v = of.type_v;
     one.attention_scale = of.attention_scale;
     one.attention_softcap = of.attention_softcap;
     if (const auto sinks = of.sinks_of(layer); !sinks.empty()) {
         const auto n = static_cast<size_t>(lanes.n_group);
         const auto of_lane = sinks.subspan(static_cast<size_t>(kv_head) * n, n);
         one.sinks = std::make_shared<std::vector<std::vector<float>>>(1, std::vector<float>(of_lane.begin(), of_lane.end()));
+        one.shape.n_group = lanes.n_group;
     }
     return one;
+}
+
+// Whether its memory serves for that lane, too.
+bool serves(const RaggedCache * cache, const CacheLayout & layout, int n) {
+    return cache != nullptr && cache->layout().shape == layout.shape && cache->layout().head_dim_v == layout.head_dim_v &&
+           cache->capacity() >= n && !cache->layout().sinks && !layout.sinks;
 }
 
 }  // namespace
@@ -37,6 +48,8 @@ Status ColdScorer::merge(int layer, int kv_head, LaneOfBoth & both, std::vector<
     PITH_RETURN_IF_ERROR(seq.cold.entries_of(lane, entries));
     const auto all = seq.cache->positions(lane);
     both = {};
+    both.positions.reserve(all.size() + entries.size());
+    both.is_cold.reserve(all.size() + entries.size());
     auto cold = entries.begin();
     for (auto kept = all.begin(); kept != all.end() || cold != entries.end();) {
         const bool is_cold = kept == all.end() || (cold != entries.end() && cold->position < *kept);
@@ -62,42 +75,46 @@ std::vector<float> ColdScorer::queries_of_lane(const AskedQueries & queries, int
     return rows;
 }
 
-// Keys of both, in the cold store's frame: from all of a lane's a constant may be missing, which no softmax sees.
+// Keys of both, as the cold store holds them: from all of a lane's a constant may be missing, which no softmax sees.
 Status ColdScorer::fill(const AskedQueries & queries, int kv_head, Scratch & scratch) const {
     LaneOfBoth & both = scratch.both;
     std::vector<ColdStore::Entry> entries;
     PITH_RETURN_IF_ERROR(merge(queries.layer, kv_head, both, entries));
+    const Sequence & seq = session_.seq;
+    const RaggedCache & cache = *seq.cache;
     const auto n_all = static_cast<int>(both.positions.size());
-    PITH_ASSIGN_OR_RETURN(scratch.cache, RaggedCache::make(scratch_layout(session_.layout, queries.layer, kv_head), n_all));
+    const CacheLayout layout = scratch_layout(seq.cold.layout(), queries.layer, kv_head);
+    if (serves(scratch.cache.get(), layout, n_all)) {
+        scratch.cache->hide_last(0, 0, scratch.cache->length(0));
+    } else {
+        scratch.cache.reset();
+        PITH_ASSIGN_OR_RETURN(scratch.cache, RaggedCache::make(layout, n_all));
+    }
     RaggedCache & lane_of_both = *scratch.cache;
     PITH_RETURN_IF_ERROR(lane_of_both.reserve(0, 0, n_all));
     lane_of_both.append(0, 0, both.positions);
-    const Sequence & seq = session_.seq;
-    const RaggedCache & cache = *seq.cache;
     const RowsOf of{queries.layer, kv_head, /*keys=*/true};
     const int lane = cache.lane(0, queries.layer, kv_head);
-    const auto d = static_cast<size_t>(row_length(cache.layout(), of));
-    const size_t of_row = lane_of_both.layout().rows(0).bytes_k();
+    const size_t of_row = row_bytes(seq.cold.layout(), of);
     uint8_t * keys =
         static_cast<uint8_t *>(lane_of_both.k(0)->data) + static_cast<size_t>(lane_of_both.cell(0, 0, 0, 0)) * of_row;
-    const auto put = [&](size_t rank, std::span<const float> row) {
-        round_rows(lane_of_both.layout().type_k, row, static_cast<int64_t>(d), keys + rank * of_row);
+    const auto put = [&](size_t rank, std::span<const uint8_t> rows, size_t i) {
+        std::memcpy(keys + rank * of_row, rows.data() + i * of_row, of_row);
     };
 
     constexpr int kTile = 256;
     std::vector<uint8_t> tile(kTile * row_bytes(cache.layout(), of));
-    std::vector<float> made(kTile * d);
+    std::vector<uint8_t> as_cold(kTile * of_row);
+    std::vector<float> made(kTile * static_cast<size_t>(row_length(cache.layout(), of)));
     size_t rank = 0;
     const int n_kept = cache.length(lane);
     for (int first = 0; first < n_kept; first += kTile) {
         const int n = std::min(kTile, n_kept - first);
         cache.read(0, queries.layer, kv_head, first, n, tile.data(), nullptr);
-        const auto rows = std::span(made).first(static_cast<size_t>(n) * d);
-        rows_as_made(cache.layout(), of, tile.data(), rows);
-        turn_over(seq.cold.layout(), of, rows);
+        convert_rows(cache.layout(), seq.cold.layout(), of, n, tile.data(), as_cold.data(), made);
         for (size_t i = 0; i < static_cast<size_t>(n); ++i, ++rank) {
             while (both.is_cold[rank] != 0) { ++rank; }
-            put(rank, rows.subspan(i * d, d));
+            put(rank, as_cold, i);
         }
     }
     PITH_RETURN_IF_ERROR(cache.health());
@@ -112,47 +129,83 @@ Status ColdScorer::fill(const AskedQueries & queries, int kv_head, Scratch & scr
         if (row >= ranks[segment].size()) { ranks[segment].resize(row + 1, -1); }
         ranks[segment][row] = static_cast<int32_t>(rank++);
     }
-    return seq.cold.for_each_run(lane, of, [&](int segment, int first, std::span<const float> rows) {
+    return seq.cold.for_each_run(lane, of, [&](int segment, int first, std::span<const uint8_t> rows) {
         const auto s = static_cast<size_t>(segment);
-        for (size_t i = 0; i < rows.size() / d; ++i) {
+        for (size_t i = 0; i < rows.size() / of_row; ++i) {
             const size_t row = static_cast<size_t>(first) + i;
             if (s >= ranks.size() || row >= ranks[s].size() || ranks[s][row] < 0) { continue; }
-            put(static_cast<size_t>(ranks[s][row]), rows.subspan(i * d, d));
+            put(static_cast<size_t>(ranks[s][row]), rows, i);
         }
     });
 }
 
-Status ColdScorer::score(const AskedQueries & queries, const Visit & visit) const {
-    constexpr int kMost = 4;
-    const RunTasks tasks =
-        session_.seq.cache->any_in_buckets() ? RunTasks(run_in_turn) : tasks_on(session_.forward->observer());
-    const int n_heads = session_.layout.lanes(queries.layer).n_kv_heads;
-    for (int first = 0; first < n_heads; first += kMost) {
-        std::vector<Scratch> lanes(static_cast<size_t>(std::min(kMost, n_heads - first)));
-        std::vector<Status> filled(lanes.size());
-        PITH_RETURN_IF_ERROR(tasks(static_cast<int>(lanes.size()), [&](int i) {
-            filled[static_cast<size_t>(i)] = fill(queries, first + i, lanes[static_cast<size_t>(i)]);
-        }));
-        for (size_t i = 0; i < lanes.size(); ++i) {
-            PITH_RETURN_IF_ERROR(filled[i]);
-            const int kv_head = first + static_cast<int>(i);
-            PITH_ASSIGN_OR_RETURN(const PaidToBoth paid, observe(queries, kv_head, lanes[i]));
-            visit(kv_head, std::move(lanes[i].both), paid);
-            lanes[i].cache.reset();
-        }
+Status ColdScorer::score(std::span<const int> layers, const QueriesOf & queries_of, const Visit & visit) const {
+    struct Lane {
+        int layer;
+        int kv_head;
+        Status scored;
+    };
+    GraphRunner & runner = session_.forward->observer();
+    std::vector<Lane> lanes;
+    bool side_by_side = runner.custom_operations() && !session_.seq.cache->any_in_buckets();
+    for (const int layer : layers) {
+        side_by_side = side_by_side && can_observe_on_cpu(scratch_layout(session_.seq.cold.layout(), layer, 0));
+        for (int h = 0; h < session_.layout.lanes(layer).n_kv_heads; ++h) { lanes.push_back({layer, h, {}}); }
     }
+    if (!side_by_side) {
+        Scratch scratch;
+        for (const Lane & lane : lanes) {
+            PITH_RETURN_IF_ERROR(score_lane(queries_of(lane.layer), lane.kv_head, /*alone=*/false, scratch, visit));
+        }
+        return {};
+    }
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Scratch>> idle;
+    PITH_RETURN_IF_ERROR(run_tasks(runner, static_cast<int>(lanes.size()), [&](int i) {
+        std::unique_ptr<Scratch> scratch;
+        if (const std::scoped_lock lock(mutex); !idle.empty()) {
+            scratch = std::move(idle.back());
+            idle.pop_back();
+        }
+        if (!scratch) { scratch = std::make_unique<Scratch>(); }
+        Lane & lane = lanes[static_cast<size_t>(i)];
+        lane.scored = score_lane(queries_of(lane.layer), lane.kv_head, /*alone=*/true, *scratch, visit);
+        const std::scoped_lock lock(mutex);
+        idle.push_back(std::move(scratch));
+    }));
+    for (const Lane & lane : lanes) { PITH_RETURN_IF_ERROR(lane.scored); }
     return {};
 }
 
-Result<PaidToBoth> ColdScorer::observe(const AskedQueries & queries, int kv_head, Scratch & scratch) const {
+Status ColdScorer::score_lane(const AskedQueries & queries, int kv_head, bool alone, Scratch & scratch,
+                              const Visit & visit) const {
+    PITH_RETURN_IF_ERROR(fill(queries, kv_head, scratch));
+    PITH_ASSIGN_OR_RETURN(const PaidToBoth paid, observe(queries, kv_head, alone, scratch));
+    visit(queries.layer, kv_head, std::move(scratch.both), paid);
+    return {};
+}
+
+Result<PaidToBoth> ColdScorer::observe(const AskedQueries & queries, int kv_head, bool alone, Scratch & scratch) const {
     LaneOfBoth & both = scratch.both;
-    Observed seen;
+    const RaggedCache & lane = *scratch.cache;
+    const int n_group = lane.layout().shape.n_group;
     const std::vector<float> rows = queries_of_lane(queries, kv_head);
-    PITH_RETURN_IF_ERROR(observe_queries(session_.forward->observer(), *scratch.cache, 0, 0, rows.data(), queries.positions,
-                                         {.column_sum = true}, seen));
+    const int n_rows = session_.layout.lanes(queries.layer).n_group / n_group;  // a token
+    std::vector<int32_t> positions;
+    for (const int32_t position : queries.positions) { positions.insert(positions.end(), static_cast<size_t>(n_rows), position); }
+    constexpr ObserveWants kWants{.column_sum = true};
+    Observed seen;
+    GraphRunner & runner = session_.forward->observer();
+    if (alone) {
+        seen.column_sum = Ragged<float>(lane_lengths(lane, 0, 0, n_group));
+        PITH_RETURN_IF_ERROR(
+            observe_on_this_thread(scratch.space, lane, 0, 0, rows.data(), positions, kWants, seen, runner.cancel()));
+    } else {
+        PITH_RETURN_IF_ERROR(observe_queries(runner, lane, 0, 0, rows.data(), positions, kWants, seen));
+    }
     PaidToBoth paid;
     both.paid.assign(both.cut_at(queries.end_of_context), 0.0F);
-    for (int g = 0; g < scratch.cache->layout().shape.n_group; ++g) {
+    for (int g = 0; g < n_group; ++g) {
         const auto sum = seen.column_sum.row(g);
         for (size_t i = 0; i < both.paid.size(); ++i) {
             both.paid[i] += sum[i];

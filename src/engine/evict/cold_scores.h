@@ -1,25 +1,28 @@
 // cold_scores.h - what a question's queries pay to a lane's entries, those it holds and those that were evicted, in one softmax
 // over both. Stage: attention → evidence.
 //
-// Up to four lanes at a time, on several threads: their evicted keys are read from disk into scratch lanes beside their own,
-// f16 (f32 where the cache has that).
+// Lanes side by side, each on one thread, whatever layer they are of: its evicted keys are read from disk into a scratch lane,
+// beside its own, which are rounded for it as if they had been evicted: so both are scored alike, and nothing that is read is
+// unpacked. Memory: the scratch lanes of as many threads as there are, and 5 bytes for each of their entries.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cache/cold_store.h"
 #include "engine/pass/live_session.h"
+#include "evidence/cpu_observe.h"
 #include "policy/lane/swaps.h"
 
 namespace pith {
 
-// The queries of one layer, as they met its lanes: [n][H][d], the newest of the sequence.
+// The queries of one layer, the newest of the sequence.
 struct AskedQueries {
     int layer = 0;
-    std::vector<float> rows;
+    std::vector<float> rows;  // [n][H][d], as they met its lanes
     std::vector<int32_t> positions;
     int32_t end_of_context = 0;  // the position behind it, where the question begins
 };
@@ -37,18 +40,22 @@ public:
     // The lane's entries, kept and cold: positions, and which are which.
     // entries: of the cold ones, in their order. Errors: kIo.
     Status merge(int layer, int kv_head, LaneOfBoth & both, std::vector<ColdStore::Entry> & entries) const;
-    // Of the context, and what the queries pay to each entry of the layer's lanes, head by head.
+    // Of the context, and what the queries pay to each entry of the lanes of these layers, in any order, from several threads.
     // REQUIRES: the queries' own entries are in the lanes.   Errors: also kOutOfMemory, kCancelled.
-    using Visit = std::function<void(int kv_head, LaneOfBoth && both, const PaidToBoth & paid)>;
-    Status score(const AskedQueries & queries, const Visit & visit) const;
+    using QueriesOf = std::function<AskedQueries(int layer)>;  // asked from several threads, for each lane anew
+    using Visit = std::function<void(int layer, int kv_head, LaneOfBoth && both, const PaidToBoth & paid)>;
+    Status score(std::span<const int> layers, const QueriesOf & queries_of, const Visit & visit) const;
 
 private:
-    struct Scratch {  // one lane's entries, and a cache of that lane alone with its keys
+    struct Scratch {  // a thread's, lane after lane: its entries, and a cache of that lane alone with its keys
         LaneOfBoth both;
         std::unique_ptr<RaggedCache> cache;
+        ObserveSpace space;
     };
+    // alone: on the calling thread.
+    Status score_lane(const AskedQueries & queries, int kv_head, bool alone, Scratch & scratch, const Visit & visit) const;
     Status fill(const AskedQueries & queries, int kv_head, Scratch & scratch) const;
-    Result<PaidToBoth> observe(const AskedQueries & queries, int kv_head, Scratch & scratch) const;
+    Result<PaidToBoth> observe(const AskedQueries & queries, int kv_head, bool alone, Scratch & scratch) const;
     std::vector<float> queries_of_lane(const AskedQueries & queries, int kv_head) const;
 
     LiveSession & session_;

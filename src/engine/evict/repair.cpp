@@ -25,11 +25,17 @@ constexpr int32_t kRecent = 32;  // or, of a short one, a quarter
 // What the question's queries pay, lane by lane of the governed layers.
 struct Scores {
     std::vector<std::vector<float>> wants;  // [lane of the cache] of the entries kept and cold, ascending: swaps.h
-    double cold = 0;                        // paid to all that is cold
-    double kept = 0;
+    std::vector<PaidToBoth> paid;           // [lane] in all
     size_t n_queries = 0;
 
-    double missed() const { return cold > 0 ? cold / (cold + kept) : 0; }
+    double missed() const {
+        PaidToBoth all;
+        for (const PaidToBoth & lane : paid) {
+            all.cold += lane.cold;
+            all.kept += lane.kept;
+        }
+        return all.cold > 0 ? all.cold / (all.cold + all.kept) : 0;
+    }
 };
 
 Status run_question(LiveSession & session, std::span<const int32_t> question) {
@@ -58,14 +64,15 @@ void protect(const LiveSession & session, int32_t end_of_context, LaneOfBoth & b
 Scores no_scores(const LiveSession & session) {
     Scores scores;
     scores.wants.resize(static_cast<size_t>(session.seq.cache->n_lanes()));
+    scores.paid.resize(scores.wants.size());
     return scores;
 }
 
+// Of different lanes side by side.
 void add_lane(const LiveSession & session, int lane, int32_t end_of_context, LaneOfBoth & both, const PaidToBoth & paid,
               Scores & scores) {
-    scores.cold += paid.cold;
-    scores.kept += paid.kept;
     protect(session, end_of_context, both);
+    scores.paid[static_cast<size_t>(lane)] = paid;
     scores.wants[static_cast<size_t>(lane)] = wants_of(both);
 }
 
@@ -75,14 +82,15 @@ Result<Scores> score_all(const LiveSession & session, size_t n, int32_t end_of_c
     const Sequence & seq = session.seq;
     Scores scores = no_scores(session);
     scores.n_queries = n;
-    for (const int layer : session.governed) {
+    const auto queries_of = [&](int layer) -> AskedQueries {
         const KeptQueries & kept = seq.evidence.layer(layer).queries;
         const auto positions = kept.positions().last(std::min(n, kept.size()));
-        const AskedQueries queries{layer, kept.newest(positions.size()), {positions.begin(), positions.end()}, end_of_context};
-        PITH_RETURN_IF_ERROR(scorer.score(queries, [&](int h, LaneOfBoth && both, const PaidToBoth & paid) {
-            add_lane(session, seq.cache->lane(0, layer, h), end_of_context, both, paid, scores);
-        }));
-    }
+        return {layer, kept.newest(positions.size()), {positions.begin(), positions.end()}, end_of_context};
+    };
+    const auto visit = [&](int layer, int h, LaneOfBoth && both, const PaidToBoth & paid) {
+        add_lane(session, seq.cache->lane(0, layer, h), end_of_context, both, paid, scores);
+    };
+    PITH_RETURN_IF_ERROR(scorer.score(session.governed, queries_of, visit));
     return scores;
 }
 

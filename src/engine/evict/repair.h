@@ -6,9 +6,9 @@
 // Nothing else changes: the question is read behind it as any other. Where prompts look back (pass/look_back.h), it sees all
 // that was evicted either way, and the choice may come behind it: then it is read once, and so is what was evicted. Whatever
 // fails, the sequence is as before. Cost: a pass over the question, and over the evicted keys on disk; RepairBehind: a product
-// of the question's queries with all keys, where all were back while they ran; else the evicted ones from disk, too. Memory: a
-// lane's keys at a time, in f16; 4 bytes for each cold entry; the rows that come back, in a file where the budget is a ceiling
-// in bytes.
+// of the question's queries with all keys, where all were back while they ran; else the evicted ones from disk, too. Memory: of
+// a lane for each thread what cold_scores.h says; 4 bytes for each entry of the context; the rows that come back, in a file
+// where the budget is a ceiling in bytes.
 //
 // While an answer is written, its newest tokens are asked in the same way, every so many (SessionOptions::repair_every): text
 // of which the question named only the beginning, or that other text leads to, comes back when the answer looks for it. What

@@ -18,7 +18,7 @@ bool looks_back(const LiveSession & session) {
            seq.plan->most_back > 0;
 }
 
-Status LookBack::bring(LiveSession & session, int layer, int64_t n_new) {
+Status LookBack::bring(LiveSession & session, int layer, int64_t n_new, SpillMemory & staging) {
     const Stopwatch watch;
     Sequence & seq = session.seq;
     RaggedCache & cache = *seq.cache;
@@ -49,14 +49,16 @@ Status LookBack::bring(LiveSession & session, int layer, int64_t n_new) {
         keep_then_.push_row(keep);
         lengths.push_back(at);
     }
-    PITH_ASSIGN_OR_RETURN(const RestingLanes back, seq.cold.read_lanes(cache, {layer}, returning, Spill::kMemory,
-                                                                       tasks_on(session.forward->observer())));
+    PITH_ASSIGN_OR_RETURN(RestingLanes back, seq.cold.read_lanes(cache, {layer}, returning, Spill::kMemory,
+                                                                 tasks_on(session.forward->observer()), std::move(staging)));
     if (cache.in_buckets(layer)) { PITH_RETURN_IF_ERROR(cache.make_whole()); }
     PITH_RETURN_IF_ERROR(cache.make_room(0, layer, lengths));
     norms_ = seq.evidence.layer(layer).output_l1;
     session_ = &session;  // from here on there is something to take out
     cache.put_back(0, back);
-    seq.count_peak(back.memory_bytes());
+    const auto of_new = static_cast<size_t>(n_new * cache.n_kv_heads(layer)) * cache.layout().rows(layer).bytes();
+    seq.count_peak(back.memory_bytes() + of_new);  // which come while these rows are still held
+    staging = std::move(back.own);
     PITH_RETURN_IF_ERROR(cache.health());
     seq.evidence.put_between(layer, all_places);
     session.ledger.cold_read_bytes += static_cast<int64_t>(seq.cold.read_bytes() - read_before);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cache/spill_memory.h"
 #include "core/copy_on_write.h"
 #include "core/ragged.h"
 #include "pith/status.h"
@@ -24,9 +25,10 @@ bool looks_back(const LiveSession & session);
 class LookBack {
 public:
     // Of each lane the newest evicted entries come, at most RunPlan::most_back of them, and what attention left behind gets
-    // room for them. n_new: tokens that will join the layer's lanes before end(). Nothing stays of an error.
+    // room for them. n_new: tokens that will join the layer's lanes before end(). staging: where rows lie on their way, which
+    // the next layer's may take over: fresh pages cost as much as reading. Nothing else stays of an error.
     // REQUIRES: looks_back(). Errors: kIo, kOutOfMemory, also thrown.   Cost: reads the rows from disk; moves the rest.
-    Status bring(LiveSession & session, int layer, int64_t n_new);
+    Status bring(LiveSession & session, int layer, int64_t n_new, SpillMemory & staging);
     // Whoever asks (LiveSession::asking) is told what is paid to all of them, and they leave again. Errors: kOutOfMemory, also
     // thrown: evidence is then of longer lanes, and the call must fail; kCancelled.
     Status end();

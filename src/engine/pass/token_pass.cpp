@@ -52,13 +52,13 @@ bool looks_back(const PassPiece & piece) {
 }
 
 // What the pieces look back at, of the layer whose lanes this one sees.
-Status bring_back(std::span<const PassPiece> pieces, int layer, std::deque<LookBack> & back) {
+Status bring_back(std::span<const PassPiece> pieces, int layer, SpillMemory & staging, std::deque<LookBack> & back) {
     for (const PassPiece & piece : pieces) {
         const CacheLayout & layout = piece.session->layout;
         const int source = layout.source(layer);
         if (!looks_back(piece) || !layout.governs(source)) { continue; }
         const int64_t n_new = source == layer ? std::ssize(piece.tokens) : 0;
-        PITH_RETURN_IF_ERROR(back.emplace_back().bring(*piece.session, source, n_new));
+        PITH_RETURN_IF_ERROR(back.emplace_back().bring(*piece.session, source, n_new, staging));
     }
     return {};
 }
@@ -177,6 +177,7 @@ Status TokenPass::run_pieces(Forward & forward, std::span<const PassPiece> piece
     } else {
         states_there_.release();
     }
+    SpillMemory staging;  // of what is looked back at, from layer to layer
     for (int layer = 0; layer < hp.n_layers; ++layer) {
         size_t row = 0;
         for (const PassPiece & piece : pieces) {
@@ -190,7 +191,7 @@ Status TokenPass::run_pieces(Forward & forward, std::span<const PassPiece> piece
         }
         const bool last = layer + 1 == hp.n_layers;
         std::deque<LookBack> back;
-        PITH_RETURN_IF_ERROR(bring_back(pieces, layer, back));
+        PITH_RETURN_IF_ERROR(bring_back(pieces, layer, staging, back));
         PITH_RETURN_IF_ERROR(run_under_gates(forward, sessions_, parts_, layer, tokens_, states_,
                                              last ? std::span<const int32_t>(kept_) : std::span<const int32_t>(),
                                              states_there_.rows(layer, 0, read_behind)));

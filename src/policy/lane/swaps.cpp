@@ -33,7 +33,8 @@ std::vector<float> wants_of(const LaneOfBoth & lane) {
 LaneSwaps choose_swaps(const LaneOfBoth & lane, std::span<const float> wants, int64_t n) {
     std::vector<int32_t> order(lane.positions.size());
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::sort(order, [&](int32_t a, int32_t b) {
+    const auto border = order.begin() + static_cast<std::ptrdiff_t>(n);
+    std::ranges::nth_element(order, border, [&](int32_t a, int32_t b) {
         const auto i = static_cast<size_t>(a);
         const auto j = static_cast<size_t>(b);
         if (wants[i] != wants[j]) { return wants[i] > wants[j]; }
