@@ -77,7 +77,7 @@ struct SessionOptions {
     // Policies that evict() may be asked for later: their evidence is gathered along with the session's own policy's.
     std::vector<PolicyChoice> observe;
     RereadPrompt reread;
-    // `auto` may take a policy that reads the text again, where what will be asked is not known: two to three times the time of
+    // `auto` may take a policy that reads the text again, where what will be asked is not known: less than twice the time of
     // a prefill, for more right answers. The right choice for what is read once and asked often.
     bool auto_may_reread = false;
     // What evictions remove is kept outside the budget, rounded to this type, for repair(): in a file without a name in the

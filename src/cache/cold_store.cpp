@@ -197,7 +197,7 @@ Status ColdStore::entries_of(int lane, std::vector<Entry> & to) const {
         positions.resize(static_cast<size_t>(segment.n));
         PITH_RETURN_IF_ERROR(
             read(segment, segment.at, {reinterpret_cast<uint8_t *>(positions.data()), positions.size() * sizeof(int32_t)}));
-        auto back = of_lane.returned.begin();
+        auto back = std::ranges::lower_bound(of_lane.returned, positions.empty() ? 0 : positions.front());
         for (int32_t row = 0; row < segment.n; ++row) {
             const int32_t position = positions[static_cast<size_t>(row)];
             while (back != of_lane.returned.end() && *back < position) { ++back; }
@@ -273,8 +273,8 @@ Status ColdStore::read_rows(int lane, const RowsOf & of, std::span<const Entry> 
 }
 
 Result<RestingLanes> ColdStore::read_lanes(const RaggedCache & cache, std::vector<int> layers,
-                                           std::span<const std::vector<Entry>> of_lanes, Spill where,
-                                           const RunTasks & run, SpillMemory spare) const {
+                                           std::span<const std::vector<Entry>> of_lanes, Spill where, const RunTasks & run,
+                                           SpillMemory spare) const {
     const CacheLayout & layout = cache.layout();
     RestingLanes lanes;
     lanes.layers = std::move(layers);

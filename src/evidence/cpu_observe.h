@@ -20,8 +20,8 @@ bool can_observe_on_cpu(const CacheLayout & layout);
 Status observe_on_cpu(GraphRunner & runner, const RaggedCache & cache, int seq, int layer, const float * queries,
                       std::span<const int32_t> query_positions, const ObserveWants & wants, Observed & out);
 
-// The same on the calling thread alone, for whoever has many lanes to observe side by side: each thread with a space of its own.
-// Errors: kOutOfMemory, kCancelled.
+// The same on the calling thread alone, for whoever has many lanes to observe side by side: each thread with a space of its
+// own. Errors: kOutOfMemory, kCancelled.
 struct ObserveSpace {
     AttentionPlan plan;
     AttentionScratch scratch;

@@ -3,7 +3,7 @@
 //
 // Copyable: copies share the rows, and a row is written anew only where nobody else has it. So a call's way back, a snapshot
 // and sequences that go on from one another cost the rows that have come since.
-// Threads: one at a time; copies may be dropped on other threads.
+// Threads: const-safe; else one at a time; copies may be dropped on other threads.
 #pragma once
 
 #include <cstddef>

@@ -60,7 +60,7 @@ struct RunRequest {
 // A prompt that is read again goes in pieces of so many tokens where the whole cache is held until then, else in chunks.
 inline constexpr int kRereadPiece = 2048;
 
-// What comes back of a layer while a prompt looks back is there so often: on its way, and in the lanes.
+// What comes back of a layer while a prompt looks back is there so often: where it was read to, and in the lanes.
 inline constexpr int kTimesBack = 2;
 
 struct RunPlan {

@@ -248,7 +248,9 @@ TEST(Repair, QueriesPayToBothWhatTheyPayToAFullCache) {
     const Texts texts;
     for (const char * policy : {"knorm", "h2o"}) {
         Session full = open_tiny(testing::tiny_options("full", 0, PrefillSchedule::kOneShot, 24));
-        Session session = open_tiny(options_of(policy, PrefillSchedule::kOneShot, KvType::kF16, KvType::kF32));
+        SessionOptions options = options_of(policy, PrefillSchedule::kOneShot, KvType::kF16, KvType::kF32);
+        options.n_threads = 3;
+        Session session = open_tiny(options);
         ASSERT_TRUE(full.prefill(texts.context).ok());
         ASSERT_TRUE(session.prefill(texts.context).ok());
         LiveSession & live = live_session(session);
@@ -268,27 +270,30 @@ TEST(Repair, QueriesPayToBothWhatTheyPayToAFullCache) {
                             .ok());
         }
         const ColdScorer scorer(live);
-        std::mutex mutex;
-        std::set<std::pair<int, int>> lanes;
-        const auto queries_of = [&](int layer) { return queries[static_cast<size_t>(layer)]; };
-        const std::vector<int> layers = {0, 1};
-        const auto visit = [&](int layer, int h, const LaneOfBoth & both, const PaidToBoth & paid) {
-            const std::scoped_lock lock(mutex);
-            EXPECT_TRUE(lanes.emplace(layer, h).second) << layer << ", " << h;
-            ASSERT_EQ(both.positions.size(), static_cast<size_t>(kContext));
-            EXPECT_NEAR(paid.cold + paid.kept, 3 * live.shape().n_group, 1e-3);
-            for (int j = 0; j < kContext; ++j) {
-                float sum = 0;
-                for (int g = 0; g < live.shape().n_group; ++g) {
-                    const auto of_head = seen[static_cast<size_t>(layer)].column_sum.row(h * live.shape().n_group + g);
-                    sum += of_head[static_cast<size_t>(j)];
+        for (const bool side_by_side : {true, false}) {  // the latter by ggml's operations
+            live.forward->observer().set_custom_operations(side_by_side);
+            std::mutex mutex;
+            std::set<std::pair<int, int>> lanes;
+            const auto queries_of = [&](int layer) { return queries[static_cast<size_t>(layer)]; };
+            const std::vector<int> layers = {0, 1};
+            const auto visit = [&](int layer, int h, const LaneOfBoth & both, const PaidToBoth & paid) {
+                const std::scoped_lock lock(mutex);
+                EXPECT_TRUE(lanes.emplace(layer, h).second) << layer << ", " << h;
+                ASSERT_EQ(both.positions.size(), static_cast<size_t>(kContext));
+                EXPECT_NEAR(paid.cold + paid.kept, 3 * live.shape().n_group, 1e-3);
+                for (int j = 0; j < kContext; ++j) {
+                    float sum = 0;
+                    for (int g = 0; g < live.shape().n_group; ++g) {
+                        const auto of_head = seen[static_cast<size_t>(layer)].column_sum.row(h * live.shape().n_group + g);
+                        sum += of_head[static_cast<size_t>(j)];
+                    }
+                    EXPECT_NEAR(both.paid[static_cast<size_t>(j)], sum, 1e-4) << policy << ", entry " << j;
                 }
-                EXPECT_NEAR(both.paid[static_cast<size_t>(j)], sum, 1e-4) << policy << ", entry " << j;
-            }
-        };
-        const Status scored = scorer.score(layers, queries_of, visit);
-        ASSERT_TRUE(scored.ok()) << scored.message();
-        EXPECT_EQ(std::ssize(lanes), 2 * live.shape().n_kv_heads);
+            };
+            const Status scored = scorer.score(layers, queries_of, visit);
+            ASSERT_TRUE(scored.ok()) << scored.message();
+            EXPECT_EQ(std::ssize(lanes), 2 * live.shape().n_kv_heads);
+        }
     }
 }
 

@@ -76,7 +76,7 @@ inline constexpr auto kSessionRows = std::to_array<OptionRow>({
      .kind = ValueKind::kText,
      .item = item::kContext},
     {.names = "--cold",
-     .help = "Keep what is evicted on disk, rounded to this type (q4_0 is a quarter of f16): a question that looks for it is "
+     .help = "Keep what is evicted on disk, rounded to this type (q4_0 is 28 % of f16): a question that looks for it is "
              "told of, and what it looks for comes back within the budget",
      .kind = ValueKind::kOneOf,
      .choices = kColdTypes,

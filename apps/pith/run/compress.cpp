@@ -223,10 +223,11 @@ void add_compress_command(CLI::App & root, int & exit_code) {
     add(*command, option("--system-prompt-file"), flags->system_prompt_file)->excludes(system);
     add(*command, option("--pin-system"), flags->pin_system);
     command
-        ->add_option("--effort", flags->effort,
-                     "Where no question (-p) is known and nothing of what is evicted is kept (--cold none, or --effort without "
-                     "--cold): full reads the text twice and keeps what its repetition looks up (2 to 3 times the time); quick "
-                     "reads it once (default: full)")
+        ->add_option(
+            "--effort", flags->effort,
+            "Where no question (-p) is known and nothing of what is evicted is kept (--cold none, or --effort without "
+            "--cold): full reads the text twice and keeps what its repetition looks up (1.7 to 1.9 times the time); quick "
+            "reads it once (default: full)")
         ->check(CLI::IsMember({"full", "quick"}));
     add(*command, option("--raw"), flags->raw, "Leave out the model's chat template (-no-cnv)");
     flags->chat_template.add_to(*command);

@@ -2,8 +2,10 @@
 #include "engine/evict/cold_scores.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
-#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "core/hadamard.h"
@@ -14,13 +16,18 @@
 namespace pith {
 namespace {
 
-// One KV head of a layer. Of what its query heads pay only the sum is asked: they are one head's, so many a token, which the
-// kernel takes as one matrix. Not where each has a sink of its own.
-CacheLayout scratch_layout(const CacheLayout & of, int layer, int kv_head) {
+constexpr int kFilledTogether = 4;                        // lanes, where they are not scored side by side
+constexpr size_t kMostScratchBytes = size_t{256} << 20U;  // of all threads, one of them at least
+constexpr size_t kBesideKey = 300;                        // bytes of an entry: the kernel's weights, sums, positions, order
+constexpr int kValues = 32;                               // a row of values, which there are none of, as each type takes it
+
+// One KV head of a layer. alone: of what its query heads pay only the sum is asked, so they are one head's, so many a token,
+// which one thread takes as one matrix. Not where each has a sink of its own.
+CacheLayout scratch_layout(const CacheLayout & of, int layer, int kv_head, bool alone) {
     const LayerLanes lanes = of.lanes(layer);
     CacheLayout one;
-    one.shape = {1, 1, 1, lanes.head_dim};
-    one.head_dim_v = lanes.head_dim_v;
+    one.shape = {1, 1, alone ? 1 : lanes.n_group, lanes.head_dim};
+    one.head_dim_v = kValues;
     one.type_k = of.type_k;
     one.type_v = of.type_v;
     one.attention_scale = of.attention_scale;
@@ -36,8 +43,8 @@ CacheLayout scratch_layout(const CacheLayout & of, int layer, int kv_head) {
 
 // Whether its memory serves for that lane, too.
 bool serves(const RaggedCache * cache, const CacheLayout & layout, int n) {
-    return cache != nullptr && cache->layout().shape == layout.shape && cache->layout().head_dim_v == layout.head_dim_v &&
-           cache->capacity() >= n && !cache->layout().sinks && !layout.sinks;
+    return cache != nullptr && cache->layout().shape == layout.shape && cache->capacity() >= n && !cache->layout().sinks &&
+           !layout.sinks;
 }
 
 }  // namespace
@@ -76,14 +83,14 @@ std::vector<float> ColdScorer::queries_of_lane(const AskedQueries & queries, int
 }
 
 // Keys of both, as the cold store holds them: from all of a lane's a constant may be missing, which no softmax sees.
-Status ColdScorer::fill(const AskedQueries & queries, int kv_head, Scratch & scratch) const {
+Status ColdScorer::fill(int layer, int kv_head, bool alone, Scratch & scratch) const {
     LaneOfBoth & both = scratch.both;
     std::vector<ColdStore::Entry> entries;
-    PITH_RETURN_IF_ERROR(merge(queries.layer, kv_head, both, entries));
+    PITH_RETURN_IF_ERROR(merge(layer, kv_head, both, entries));
     const Sequence & seq = session_.seq;
     const RaggedCache & cache = *seq.cache;
     const auto n_all = static_cast<int>(both.positions.size());
-    const CacheLayout layout = scratch_layout(seq.cold.layout(), queries.layer, kv_head);
+    const CacheLayout layout = scratch_layout(seq.cold.layout(), layer, kv_head, alone);
     if (serves(scratch.cache.get(), layout, n_all)) {
         scratch.cache->hide_last(0, 0, scratch.cache->length(0));
     } else {
@@ -93,8 +100,8 @@ Status ColdScorer::fill(const AskedQueries & queries, int kv_head, Scratch & scr
     RaggedCache & lane_of_both = *scratch.cache;
     PITH_RETURN_IF_ERROR(lane_of_both.reserve(0, 0, n_all));
     lane_of_both.append(0, 0, both.positions);
-    const RowsOf of{queries.layer, kv_head, /*keys=*/true};
-    const int lane = cache.lane(0, queries.layer, kv_head);
+    const RowsOf of{layer, kv_head, /*keys=*/true};
+    const int lane = cache.lane(0, layer, kv_head);
     const size_t of_row = row_bytes(seq.cold.layout(), of);
     uint8_t * keys =
         static_cast<uint8_t *>(lane_of_both.k(0)->data) + static_cast<size_t>(lane_of_both.cell(0, 0, 0, 0)) * of_row;
@@ -110,7 +117,7 @@ Status ColdScorer::fill(const AskedQueries & queries, int kv_head, Scratch & scr
     const int n_kept = cache.length(lane);
     for (int first = 0; first < n_kept; first += kTile) {
         const int n = std::min(kTile, n_kept - first);
-        cache.read(0, queries.layer, kv_head, first, n, tile.data(), nullptr);
+        cache.read(0, layer, kv_head, first, n, tile.data(), nullptr);
         convert_rows(cache.layout(), seq.cold.layout(), of, n, tile.data(), as_cold.data(), made);
         for (size_t i = 0; i < static_cast<size_t>(n); ++i, ++rank) {
             while (both.is_cold[rank] != 0) { ++rank; }
@@ -140,59 +147,73 @@ Status ColdScorer::fill(const AskedQueries & queries, int kv_head, Scratch & scr
 }
 
 Status ColdScorer::score(std::span<const int> layers, const QueriesOf & queries_of, const Visit & visit) const {
-    struct Lane {
-        int layer;
-        int kv_head;
-        Status scored;
-    };
-    GraphRunner & runner = session_.forward->observer();
     std::vector<Lane> lanes;
-    bool side_by_side = runner.custom_operations() && !session_.seq.cache->any_in_buckets();
+    bool alone = session_.forward->observer().custom_operations() && !session_.seq.cache->any_in_buckets();
     for (const int layer : layers) {
-        side_by_side = side_by_side && can_observe_on_cpu(scratch_layout(session_.seq.cold.layout(), layer, 0));
-        for (int h = 0; h < session_.layout.lanes(layer).n_kv_heads; ++h) { lanes.push_back({layer, h, {}}); }
+        alone = alone && can_observe_on_cpu(scratch_layout(session_.seq.cold.layout(), layer, 0, /*alone=*/true));
+        for (int h = 0; h < session_.layout.lanes(layer).n_kv_heads; ++h) { lanes.push_back({layer, h, false, {}}); }
     }
-    if (!side_by_side) {
+    alone = alone && lanes.size() >= std::thread::hardware_concurrency();
+    return alone ? score_side_by_side(lanes, queries_of, visit) : score_together(lanes, queries_of, visit);
+}
+
+// A lane on a thread.
+Status ColdScorer::score_side_by_side(std::span<Lane> lanes, const QueriesOf & queries_of, const Visit & visit) const {
+    GraphRunner & runner = session_.forward->observer();
+    const ColdStore & cold = session_.seq.cold;
+    const size_t of_entry = kBesideKey + cold.layout().rows(lanes.front().layer).bytes_k();
+    const size_t n_most = kMostScratchBytes / (of_entry * static_cast<size_t>(session_.seq.n_tokens));
+    std::atomic<size_t> next{0};
+    PITH_ASSIGN_OR_RETURN(GraphBuild * build, runner.begin(8));
+    PITH_RETURN_IF_ERROR(run_on_threads(runner, *build, [&](int ith) {
+        if (ith > 0 && static_cast<size_t>(ith) >= n_most) { return; }
         Scratch scratch;
-        for (const Lane & lane : lanes) {
-            PITH_RETURN_IF_ERROR(score_lane(queries_of(lane.layer), lane.kv_head, /*alone=*/false, scratch, visit));
+        for (size_t i = next++; i < lanes.size() && !runner.is_cancelled(); i = next++) {
+            Lane & lane = lanes[i];
+            lane.status = fill(lane.layer, lane.kv_head, /*alone=*/true, scratch);
+            if (lane.status.ok()) {
+                lane.status = observe(queries_of(lane.layer), lane.kv_head, /*alone=*/true, scratch, visit);
+            }
+            lane.is_scored = true;
         }
-        return {};
-    }
-    std::mutex mutex;
-    std::vector<std::unique_ptr<Scratch>> idle;
-    PITH_RETURN_IF_ERROR(run_tasks(runner, static_cast<int>(lanes.size()), [&](int i) {
-        std::unique_ptr<Scratch> scratch;
-        if (const std::scoped_lock lock(mutex); !idle.empty()) {
-            scratch = std::move(idle.back());
-            idle.pop_back();
-        }
-        if (!scratch) { scratch = std::make_unique<Scratch>(); }
-        Lane & lane = lanes[static_cast<size_t>(i)];
-        lane.scored = score_lane(queries_of(lane.layer), lane.kv_head, /*alone=*/true, *scratch, visit);
-        const std::scoped_lock lock(mutex);
-        idle.push_back(std::move(scratch));
     }));
-    for (const Lane & lane : lanes) { PITH_RETURN_IF_ERROR(lane.scored); }
+    for (const Lane & lane : lanes) {
+        PITH_RETURN_IF_ERROR(lane.status);
+        if (!lane.is_scored) { return {ErrorCode::kCancelled, "cancelled"}; }
+    }
     return {};
 }
 
-Status ColdScorer::score_lane(const AskedQueries & queries, int kv_head, bool alone, Scratch & scratch,
-                              const Visit & visit) const {
-    PITH_RETURN_IF_ERROR(fill(queries, kv_head, scratch));
-    PITH_ASSIGN_OR_RETURN(const PaidToBoth paid, observe(queries, kv_head, alone, scratch));
-    visit(queries.layer, kv_head, std::move(scratch.both), paid);
+// All threads, or a device, on a lane: where there are fewer lanes than threads, too.
+Status ColdScorer::score_together(std::span<Lane> lanes, const QueriesOf & queries_of, const Visit & visit) const {
+    const RunTasks tasks =
+        session_.seq.cache->any_in_buckets() ? RunTasks(run_in_turn) : tasks_on(session_.forward->observer());
+    std::array<Scratch, kFilledTogether> scratch;
+    for (size_t first = 0; first < lanes.size(); first += kFilledTogether) {
+        const auto some = lanes.subspan(first, std::min<size_t>(kFilledTogether, lanes.size() - first));
+        PITH_RETURN_IF_ERROR(tasks(static_cast<int>(some.size()), [&](int i) {
+            Lane & lane = some[static_cast<size_t>(i)];
+            lane.status = fill(lane.layer, lane.kv_head, /*alone=*/false, scratch[static_cast<size_t>(i)]);
+        }));
+        for (size_t i = 0; i < some.size(); ++i) {
+            PITH_RETURN_IF_ERROR(some[i].status);
+            PITH_RETURN_IF_ERROR(observe(queries_of(some[i].layer), some[i].kv_head, /*alone=*/false, scratch[i], visit));
+        }
+    }
     return {};
 }
 
-Result<PaidToBoth> ColdScorer::observe(const AskedQueries & queries, int kv_head, bool alone, Scratch & scratch) const {
+Status ColdScorer::observe(const AskedQueries & queries, int kv_head, bool alone, Scratch & scratch,
+                           const Visit & visit) const {
     LaneOfBoth & both = scratch.both;
     const RaggedCache & lane = *scratch.cache;
     const int n_group = lane.layout().shape.n_group;
     const std::vector<float> rows = queries_of_lane(queries, kv_head);
     const int n_rows = session_.layout.lanes(queries.layer).n_group / n_group;  // a token
     std::vector<int32_t> positions;
-    for (const int32_t position : queries.positions) { positions.insert(positions.end(), static_cast<size_t>(n_rows), position); }
+    for (const int32_t position : queries.positions) {
+        positions.insert(positions.end(), static_cast<size_t>(n_rows), position);
+    }
     constexpr ObserveWants kWants{.column_sum = true};
     Observed seen;
     GraphRunner & runner = session_.forward->observer();
@@ -212,7 +233,8 @@ Result<PaidToBoth> ColdScorer::observe(const AskedQueries & queries, int kv_head
             (both.is_cold[i] != 0 ? paid.cold : paid.kept) += double{sum[i]};
         }
     }
-    return paid;
+    visit(queries.layer, kv_head, std::move(both), paid);
+    return {};
 }
 
 }  // namespace pith

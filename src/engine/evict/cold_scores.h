@@ -1,9 +1,11 @@
 // cold_scores.h - what a question's queries pay to a lane's entries, those it holds and those that were evicted, in one softmax
 // over both. Stage: attention → evidence.
 //
-// Lanes side by side, each on one thread, whatever layer they are of: its evicted keys are read from disk into a scratch lane,
-// beside its own, which are rounded for it as if they had been evicted: so both are scored alike, and nothing that is read is
-// unpacked. Memory: the scratch lanes of as many threads as there are, and 5 bytes for each of their entries.
+// A lane's evicted keys are read from disk into a scratch lane, beside its own, which are rounded for it as if they had been
+// evicted: so both are scored alike, and nothing that is read is unpacked. Lanes side by side, each on one thread, whatever
+// layer they are of; on devices, and where there are fewer lanes than threads, one after another.
+// Memory: of each thread an evicted key and some 300 bytes for each entry of a lane; so many threads that this is at most
+// 256 MiB, or one.
 #pragma once
 
 #include <cstdint>
@@ -52,10 +54,17 @@ private:
         std::unique_ptr<RaggedCache> cache;
         ObserveSpace space;
     };
+    struct Lane {
+        int layer;
+        int kv_head;
+        bool is_scored;
+        Status status;
+    };
+    Status score_side_by_side(std::span<Lane> lanes, const QueriesOf & queries_of, const Visit & visit) const;
+    Status score_together(std::span<Lane> lanes, const QueriesOf & queries_of, const Visit & visit) const;
     // alone: on the calling thread.
-    Status score_lane(const AskedQueries & queries, int kv_head, bool alone, Scratch & scratch, const Visit & visit) const;
-    Status fill(const AskedQueries & queries, int kv_head, Scratch & scratch) const;
-    Result<PaidToBoth> observe(const AskedQueries & queries, int kv_head, bool alone, Scratch & scratch) const;
+    Status fill(int layer, int kv_head, bool alone, Scratch & scratch) const;
+    Status observe(const AskedQueries & queries, int kv_head, bool alone, Scratch & scratch, const Visit & visit) const;
     std::vector<float> queries_of_lane(const AskedQueries & queries, int kv_head) const;
 
     LiveSession & session_;

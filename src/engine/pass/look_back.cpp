@@ -56,8 +56,9 @@ Status LookBack::bring(LiveSession & session, int layer, int64_t n_new, SpillMem
     norms_ = seq.evidence.layer(layer).output_l1;
     session_ = &session;  // from here on there is something to take out
     cache.put_back(0, back);
-    const auto of_new = static_cast<size_t>(n_new * cache.n_kv_heads(layer)) * cache.layout().rows(layer).bytes();
-    seq.count_peak(back.memory_bytes() + of_new);  // which come while these rows are still held
+    // Its own rows, not what others left of the staging; and the new ones, which come while these are still held.
+    const size_t n_held = back.n_entries() + static_cast<size_t>(n_new * cache.n_kv_heads(layer));
+    seq.count_peak(n_held * cache.layout().rows(layer).bytes());
     staging = std::move(back.own);
     PITH_RETURN_IF_ERROR(cache.health());
     seq.evidence.put_between(layer, all_places);

@@ -21,7 +21,7 @@ struct LiveSession;
 // Whether a prompt's tokens look back: the session's options say so, and something was evicted that can come back.
 bool looks_back(const LiveSession & session);
 
-// One layer's evicted entries. Memory: their rows, and the same once more while they come (kTimesBack).
+// One layer's evicted entries. Memory: their rows, and the same once more in the staging (kTimesBack).
 class LookBack {
 public:
     // Of each lane the newest evicted entries come, at most RunPlan::most_back of them, and what attention left behind gets
