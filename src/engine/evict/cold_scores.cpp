@@ -153,7 +153,7 @@ Status ColdScorer::score(std::span<const int> layers, const QueriesOf & queries_
         alone = alone && can_observe_on_cpu(scratch_layout(session_.seq.cold.layout(), layer, 0, /*alone=*/true));
         for (int h = 0; h < session_.layout.lanes(layer).n_kv_heads; ++h) { lanes.push_back({layer, h, false, {}}); }
     }
-    alone = alone && lanes.size() >= std::thread::hardware_concurrency();
+    alone = alone && lanes.size() >= std::max(1U, std::thread::hardware_concurrency());
     return alone ? score_side_by_side(lanes, queries_of, visit) : score_together(lanes, queries_of, visit);
 }
 
