@@ -93,7 +93,6 @@ Status ColdStore::write_rows(const RaggedCache & cache, int layer, int kv_head, 
     std::vector<uint8_t> k(most * here.bytes_k());
     std::vector<uint8_t> v(most * here.bytes_v());
     std::vector<uint8_t> out(most * std::max(sizeof(int32_t), layout_->rows(layer).bytes()));
-    std::vector<float> scratch(most * static_cast<size_t>(std::max(here.head_dim_k, here.head_dim_v)));
     std::vector<int32_t> positions;
     for (uint64_t first = 0; first < indices.size(); first += most) {
         const auto piece = indices.subspan(first, std::min<size_t>(most, indices.size() - first));
@@ -109,7 +108,7 @@ Status ColdStore::write_rows(const RaggedCache & cache, int layer, int kv_head, 
         for (const bool keys : {true, false}) {
             const RowsOf of{layer, kv_head, keys};
             const size_t of_row = row_bytes(*layout_, of);
-            convert_rows(cache.layout(), *layout_, of, std::ssize(piece), keys ? k.data() : v.data(), out.data(), scratch);
+            convert_rows(cache.layout(), *layout_, of, std::ssize(piece), keys ? k.data() : v.data(), out.data());
             PITH_RETURN_IF_ERROR(
                 spill_->write(first_row_at(segment, of) + first * of_row, std::span(out).first(piece.size() * of_row)));
         }
@@ -238,7 +237,6 @@ Status ColdStore::read_rows(int lane, const RowsOf & of, std::span<const Entry> 
     const auto most = static_cast<int32_t>(std::max<size_t>(1, kBufferBytes / of_row));
     std::vector<uint8_t> rows;
     std::vector<uint8_t> made;
-    std::vector<float> scratch;
     for (size_t s = 0; s < segments.size(); ++s) {
         std::vector<size_t> & wanted = of_segments[s];
         std::ranges::sort(wanted, {}, [&](size_t i) { return entries[i].row; });
@@ -251,17 +249,16 @@ Status ColdStore::read_rows(int lane, const RowsOf & of, std::span<const Entry> 
             }
             const auto n = static_cast<size_t>(end - begin);
             rows.resize(n * of_row);
-            scratch.resize(n * static_cast<size_t>(row_length(*layout_, of)));
             const uint64_t at = first_row_at(segments[s], of) + static_cast<uint64_t>(begin) * of_row;
             PITH_RETURN_IF_ERROR(read(segments[s], at, rows));
             if (last - first == n && follow_each_other(std::span(wanted).subspan(first, n))) {
                 uint8_t * there = to + wanted[first] * of_row_as;
-                convert_rows(*layout_, as, of, static_cast<int64_t>(n), rows.data(), there, scratch);
+                convert_rows(*layout_, as, of, static_cast<int64_t>(n), rows.data(), there);
                 first = last;
                 continue;
             }
             made.resize(n * of_row_as);
-            convert_rows(*layout_, as, of, static_cast<int64_t>(n), rows.data(), made.data(), scratch);
+            convert_rows(*layout_, as, of, static_cast<int64_t>(n), rows.data(), made.data());
             for (; first < last; ++first) {
                 const size_t i = wanted[first];
                 const auto row = static_cast<size_t>(entries[i].row - begin);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "core/hadamard.h"
 #include "core/half.h"
@@ -10,6 +11,14 @@
 
 namespace pith {
 namespace {
+
+int row_length(const CacheLayout & layout, const RowsOf & of) {
+    return of.keys ? layout.lanes(of.layer).head_dim : layout.lanes(of.layer).head_dim_v;
+}
+
+ggml_type row_type(const CacheLayout & layout, bool keys) {
+    return keys ? layout.type_k : layout.type_v;
+}
 
 bool rotates(const CacheLayout & layout, bool keys) {
     return keys ? layout.rotates_k() : layout.rotates_v();
@@ -23,54 +32,50 @@ void add_offset(const CacheLayout & layout, const RowsOf & of, float sign, std::
     }
 }
 
-}  // namespace
-
+// Whether rows of both are the same bytes.
 bool same_rows(const CacheLayout & a, const CacheLayout & b, bool keys) {
-    const RowsOf of{0, 0, keys};
-    return row_type(a, of) == row_type(b, of) && rotates(a, keys) == rotates(b, keys);
+    return row_type(a, keys) == row_type(b, keys) && rotates(a, keys) == rotates(b, keys);
 }
 
-void rows_as_they_lie(const CacheLayout & layout, const RowsOf & of, const uint8_t * rows, std::span<float> out) {
-    if (const auto to_float = ggml_get_type_traits(row_type(layout, of))->to_float; to_float != nullptr) {
-        to_float(rows, out.data(), static_cast<int64_t>(out.size()));
-    } else {
-        std::memcpy(out.data(), rows, out.size_bytes());
-    }
-}
-
+// As many as `made` has room for.
 void rows_as_made(const CacheLayout & layout, const RowsOf & of, const uint8_t * rows, std::span<float> made) {
-    rows_as_they_lie(layout, of, rows, made);
+    if (const auto to_float = ggml_get_type_traits(row_type(layout, of.keys))->to_float; to_float != nullptr) {
+        to_float(rows, made.data(), static_cast<int64_t>(made.size()));
+    } else {
+        std::memcpy(made.data(), rows, made.size_bytes());
+    }
     if (!rotates(layout, of.keys)) { return; }
     rotate_hadamard(made, hadamard_block(row_length(layout, of)));
     add_offset(layout, of, 1.0F, made);
 }
 
-void turn_over(const CacheLayout & layout, const RowsOf & of, std::span<float> made) {
-    if (!rotates(layout, of.keys)) { return; }
-    add_offset(layout, of, -1.0F, made);
-    rotate_hadamard(made, hadamard_block(row_length(layout, of)));
+// And back; made: overwritten.
+void rows_to_lane(const CacheLayout & layout, const RowsOf & of, std::span<float> made, uint8_t * rows) {
+    if (rotates(layout, of.keys)) {
+        add_offset(layout, of, -1.0F, made);
+        rotate_hadamard(made, hadamard_block(row_length(layout, of)));
+    }
+    round_rows(row_type(layout, of.keys), made, row_length(layout, of), rows);
 }
+
+}  // namespace
 
 void round_rows(ggml_type type, std::span<const float> rows, int64_t d, uint8_t * out) {
     if (type == GGML_TYPE_F16) { return round_to_half(rows, reinterpret_cast<uint16_t *>(out)); }
     ggml_quantize_chunk(type, rows.data(), out, 0, static_cast<int64_t>(rows.size()) / d, d, nullptr);
 }
 
-void rows_to_lane(const CacheLayout & layout, const RowsOf & of, std::span<float> made, uint8_t * rows) {
-    turn_over(layout, of, made);
-    round_rows(row_type(layout, of), made, row_length(layout, of), rows);
-}
-
 void convert_rows(const CacheLayout & from, const CacheLayout & to, const RowsOf & of, int64_t n, const uint8_t * rows,
-                  uint8_t * out, std::span<float> scratch) {
+                  uint8_t * out) {
     if (same_rows(from, to, of.keys)) {
         std::copy_n(rows, static_cast<size_t>(n) * row_bytes(from, of), out);
         return;
     }
     constexpr int64_t kTile = 64;  // rows that stay in a near cache from step to step
+    const auto d = static_cast<size_t>(row_length(from, of));
+    std::vector<float> tile(static_cast<size_t>(std::min(kTile, n)) * d);
     for (int64_t first = 0; first < n; first += kTile) {
-        const int64_t n_now = std::min(kTile, n - first);
-        const auto made = scratch.first(static_cast<size_t>(n_now) * static_cast<size_t>(row_length(from, of)));
+        const auto made = std::span(tile).first(static_cast<size_t>(std::min(kTile, n - first)) * d);
         rows_as_made(from, of, rows + static_cast<size_t>(first) * row_bytes(from, of), made);
         rows_to_lane(to, of, made, out + static_cast<size_t>(first) * row_bytes(to, of));
     }

@@ -112,13 +112,12 @@ Status ColdScorer::fill(int layer, int kv_head, bool alone, Scratch & scratch) c
     constexpr int kTile = 256;
     std::vector<uint8_t> tile(kTile * row_bytes(cache.layout(), of));
     std::vector<uint8_t> as_cold(kTile * of_row);
-    std::vector<float> made(kTile * static_cast<size_t>(row_length(cache.layout(), of)));
     size_t rank = 0;
     const int n_kept = cache.length(lane);
     for (int first = 0; first < n_kept; first += kTile) {
         const int n = std::min(kTile, n_kept - first);
         cache.read(0, layer, kv_head, first, n, tile.data(), nullptr);
-        convert_rows(cache.layout(), seq.cold.layout(), of, n, tile.data(), as_cold.data(), made);
+        convert_rows(cache.layout(), seq.cold.layout(), of, n, tile.data(), as_cold.data());
         for (size_t i = 0; i < static_cast<size_t>(n); ++i, ++rank) {
             while (both.is_cold[rank] != 0) { ++rank; }
             put(rank, as_cold, i);
