@@ -104,7 +104,7 @@ else()
   endif()
 endif()
 
-# Highway: the attention kernels choose their instruction set at run time.
+# Highway: kernels of attention, products and the trainer choose their instruction set at run time.
 if(PITH_PRIVATE_RUNTIME AND EXISTS "${_root}/usr/include/hwy/highway.h")
   target_compile_definitions(pith::highway INTERFACE HWY_SHARED_DEFINE)
   target_link_libraries(pith::highway INTERFACE pith::private_runtime -lhwy)

@@ -1,24 +1,28 @@
-// gemm.cpp - f32 matrix products of the training step on the CPU. Stage: train.
-// Register tile of 32 x 8; `a` is packed into panels of 32 rows unless it already lies that way, `b` is read in place.
+// gemm.cpp - f32 matrix products of the training step on the CPU, compiled once per instruction set. Stage: train.
+// `a` is packed into panels of 32 rows unless it already lies that way, `b` is read in place. The sums of a tile stay in
+// registers: two vectors of rows for each of several columns.
 #include "train/kernels/gemm.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-#include "core/simd.h"
+#include "device/cpu_targets.h"
 
-#pragma GCC diagnostic ignored "-Wpsabi"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "train/kernels/gemm.cpp"
+#include "hwy/foreach_target.h"
+// The order matters: foreach_target.h first.
+#include "device/cpu_vectors-inl.h"
+#include "hwy/highway.h"
 
+#ifndef PITH_GEMM_PANEL
+#define PITH_GEMM_PANEL
 namespace pith::train {
-namespace {
 
-constexpr int64_t kBlockK = 256;  // a packed panel of 32 x 256 floats stays in L1
-
-// One tile: rows of `a` at a[p·lda + 0..31]; writes or adds into c.
-struct Tile {
+// A panel of `a`, [k][32], and what is multiplied with it.
+struct GemmPanel {
     const float * a;
-    ptrdiff_t lda;
     const float * b;  // element (j, p) at b[j·outer + p·inner]
     ptrdiff_t outer;
     ptrdiff_t inner;
@@ -26,83 +30,102 @@ struct Tile {
     float * c;
     ptrdiff_t ldc;
     int64_t rows;  // of c to store, up to 32
-    int64_t cols;  // up to 8
-    bool add;
+    bool add;      // to c
 };
 
-template <int kCols, bool kInnerIsOne>
-PITH_ALWAYS_INLINE void multiply(const Tile & t) {
-    FloatVec acc[kCols][2] = {};
-    const float * bp[kCols];
-    for (int j = 0; j < kCols; ++j) { bp[j] = t.b + j * t.outer; }
-    const float * a = t.a;
+}  // namespace pith::train
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace pith::train::HWY_NAMESPACE {
+
+using namespace pith::HWY_NAMESPACE;  // vectors
+
+inline constexpr int64_t kTileRows = 2 * int64_t{kN};
+inline constexpr int64_t kTileColumns = kManyRegisters ? 8 : 6;
+static_assert(kGemmTileM % kTileRows == 0);
+
+// Rows [row, row + kTileRows) of kColumns columns from j on.
+template <int64_t kColumns, bool kOuterIsOne, bool kInnerIsOne>
+HWY_INLINE void MultiplyTile(const GemmPanel & t, int64_t j, int64_t row) {
+    const DF df;
+    VF sums[kColumns][2];
+    PITH_UNROLL
+    for (int64_t e = 0; e < kColumns; ++e) { sums[e][0] = sums[e][1] = hn::Zero(df); }
+    const ptrdiff_t outer = kOuterIsOne ? 1 : t.outer;  // a constant folds into the addresses
+    const ptrdiff_t inner = kInnerIsOne ? 1 : t.inner;
+    const float * a = t.a + row;
+    const float * b[kColumns];
+    PITH_UNROLL
+    for (int64_t e = 0; e < kColumns; ++e) { b[e] = t.b + (j + e) * outer; }
     for (int64_t p = 0; p < t.k; ++p) {
-        FloatVec a0, a1;
-        load(a0, a);
-        load(a1, a + kFloatLanes);
-        a += t.lda;
-#pragma GCC unroll 8
-        for (int j = 0; j < kCols; ++j) {
-            const float v = kInnerIsOne ? bp[j][p] : bp[0][p * t.inner + j * t.outer];
-            acc[j][0] += a0 * v;
-            acc[j][1] += a1 * v;
+        const VF first = hn::LoadU(df, a);
+        const VF second = hn::LoadU(df, a + kN);
+        a += kGemmTileM;
+        PITH_UNROLL
+        for (int64_t e = 0; e < kColumns; ++e) {
+            const VF of_b = hn::Set(df, b[kOuterIsOne ? 0 : e][p * inner + (kOuterIsOne ? e : 0)]);
+            sums[e][0] = hn::MulAdd(first, of_b, sums[e][0]);
+            sums[e][1] = hn::MulAdd(second, of_b, sums[e][1]);
         }
     }
-    for (int j = 0; j < kCols; ++j) {
-        float * out = t.c + j * t.ldc;
-        if (t.rows == kGemmTileM) {
+    const int64_t n = HWY_MIN(kTileRows, t.rows - row);
+    PITH_UNROLL
+    for (int64_t e = 0; e < kColumns; ++e) {
+        float * out = t.c + row + (j + e) * t.ldc;
+        if (n == kTileRows) {
             if (t.add) {
-                FloatVec old0, old1;
-                load(old0, out);
-                load(old1, out + kFloatLanes);
-                acc[j][0] += old0;
-                acc[j][1] += old1;
+                sums[e][0] = hn::Add(sums[e][0], hn::LoadU(df, out));
+                sums[e][1] = hn::Add(sums[e][1], hn::LoadU(df, out + kN));
             }
-            store(out, acc[j][0]);
-            store(out + kFloatLanes, acc[j][1]);
+            hn::StoreU(sums[e][0], df, out);
+            hn::StoreU(sums[e][1], df, out + kN);
         } else {
-            float values[kGemmTileM];
-            store(values, acc[j][0]);
-            store(values + kFloatLanes, acc[j][1]);
-            for (int64_t i = 0; i < t.rows; ++i) { out[i] = t.add ? out[i] + values[i] : values[i]; }
+            HWY_ALIGN float values[kTileRows];
+            hn::Store(sums[e][0], df, values);
+            hn::Store(sums[e][1], df, values + kN);
+            for (int64_t i = 0; i < n; ++i) { out[i] = t.add ? out[i] + values[i] : values[i]; }
         }
     }
 }
 
-// Columns contiguous: the outer stride is a constant, so that addresses fold into the instructions.
-template <int kCols>
-PITH_ALWAYS_INLINE void multiply_outer_one(Tile t) {
-    t.outer = 1;
-    multiply<kCols, false>(t);
-}
-
-PITH_CLONES void run_tiles(const Tile & first, int64_t n) {
-    for (int64_t j = 0; j < n; j += kGemmTileN) {
-        Tile t = first;
-        t.b += j * t.outer;
-        t.c += j * t.ldc;
-        t.cols = n - j;
-        if (t.cols >= kGemmTileN) {
-            if (t.inner == 1) {
-                multiply<8, true>(t);
-            } else if (t.outer == 1) {
-                multiply_outer_one<8>(t);
-            } else {
-                multiply<8, false>(t);
-            }
-        } else {
-            for (int64_t jj = 0; jj < t.cols; ++jj) {
-                Tile one = t;
-                one.b += jj * t.outer;
-                one.c += jj * t.ldc;
-                multiply<1, false>(one);
-            }
+template <bool kOuterIsOne, bool kInnerIsOne>
+HWY_INLINE void MultiplyColumns(const GemmPanel & t, int64_t n) {
+    int64_t j = 0;
+    for (; j + kTileColumns <= n; j += kTileColumns) {
+        for (int64_t row = 0; row < t.rows; row += kTileRows) {
+            MultiplyTile<kTileColumns, kOuterIsOne, kInnerIsOne>(t, j, row);
         }
     }
+    if (j == n) { return; }
+    WithCount<kTileColumns - 1>(static_cast<size_t>(n - j), [&](auto left) HWY_ATTR {
+        for (int64_t row = 0; row < t.rows; row += kTileRows) {
+            MultiplyTile<int64_t{decltype(left)::value}, kOuterIsOne, kInnerIsOne>(t, j, row);
+        }
+    });
 }
+
+// The panel with n columns.
+void MultiplyPanel(const GemmPanel & t, int64_t n) {
+    if (t.inner == 1) { return MultiplyColumns<false, true>(t, n); }
+    if (t.outer == 1) { return MultiplyColumns<true, false>(t, n); }
+    MultiplyColumns<false, false>(t, n);
+}
+
+}  // namespace pith::train::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pith::train {
+
+HWY_EXPORT(MultiplyPanel);
+
+namespace {
+
+constexpr int64_t kBlockK = 256;  // a packed panel of 32 x 256 floats stays in L1
 
 // rows i0 .. i0+31 and p0 .. p0+k-1 of `a` as [k][32], zero beyond m.
-PITH_CLONES void pack(const MatrixView & a, int64_t i0, int64_t rows, int64_t p0, int64_t k, float * out) {
+void pack(const MatrixView & a, int64_t i0, int64_t rows, int64_t p0, int64_t k, float * out) {
     if (rows < kGemmTileM) { std::fill(out, out + k * kGemmTileM, 0.0F); }
     if (a.outer == 1 && rows == kGemmTileM) {
         for (int64_t p = 0; p < k; ++p) {
@@ -122,7 +145,6 @@ void gemm_range(const GemmShape & shape, const MatrixView & a, const MatrixView 
                 const GemmRange & range) {
     thread_local std::vector<float> panel;
     panel.resize(static_cast<size_t>(kBlockK * kGemmTileM));
-    const int64_t n = range.j_end - range.j_begin;
     for (int64_t i0 = range.i_begin; i0 < range.i_end; i0 += kGemmTileM) {
         const int64_t rows = std::min(kGemmTileM, range.i_end - i0);
         // Rows far apart fall into few sets of the cache: only a dense panel is read in place.
@@ -130,20 +152,20 @@ void gemm_range(const GemmShape & shape, const MatrixView & a, const MatrixView 
         for (int64_t p0 = 0; p0 < shape.k; p0 += kBlockK) {
             const int64_t k = std::min(kBlockK, shape.k - p0);
             if (!direct) { pack(a, i0, rows, p0, k, panel.data()); }
-            run_tiles({.a = direct ? a.data + i0 + p0 * a.inner : panel.data(),
-                       .lda = kGemmTileM,
-                       .b = b.data + range.j_begin * b.outer + p0 * b.inner,
-                       .outer = b.outer,
-                       .inner = b.inner,
-                       .k = k,
-                       .c = c + i0 + range.j_begin * ldc,
-                       .ldc = ldc,
-                       .rows = rows,
-                       .cols = 0,
-                       .add = p0 > 0},
-                      n);
+            HWY_DYNAMIC_DISPATCH(MultiplyPanel)
+            ({.a = direct ? a.data + i0 + p0 * a.inner : panel.data(),
+              .b = b.data + range.j_begin * b.outer + p0 * b.inner,
+              .outer = b.outer,
+              .inner = b.inner,
+              .k = k,
+              .c = c + i0 + range.j_begin * ldc,
+              .ldc = ldc,
+              .rows = rows,
+              .add = p0 > 0},
+             range.j_end - range.j_begin);
         }
     }
 }
 
 }  // namespace pith::train
+#endif

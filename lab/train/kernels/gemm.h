@@ -12,7 +12,6 @@
 namespace pith::train {
 
 inline constexpr int64_t kGemmTileM = 32;
-inline constexpr int64_t kGemmTileN = 8;
 
 struct MatrixView {
     const float * data = nullptr;

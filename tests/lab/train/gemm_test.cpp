@@ -7,21 +7,27 @@
 #include <functional>
 #include <vector>
 
+#include "attention/cpu/cpu_attention.h"
 #include "tasks/random.h"
 #include "train/kernels/gemm_bf16.h"
 
 namespace pith::train::gemm_test {
 namespace {
 
+enum class Lies { kByRow, kByP, kApart, kInPanels };  // which neighbour lies beside: p, i or j, none, i of 32 (of a alone)
+
 struct Case {
     GemmShape shape;
-    bool a_inner;  // p is contiguous in a
-    bool b_inner;
+    Lies a;
+    Lies b;
 };
 
+using enum Lies;
 constexpr Case kCases[] = {
-    {{128, 96, 64}, true, true}, {{64, 40, 300}, false, false}, {{32, 64, 256}, false, true}, {{32, 256, 64}, true, false},
-    {{37, 29, 19}, true, true},  {{37, 29, 300}, false, false}, {{1, 1, 1}, true, true},      {{33, 65, 31}, false, true},
+    {{128, 96, 64}, kByRow, kByRow},    {{64, 40, 300}, kByP, kByP},     {{32, 64, 256}, kByP, kByRow},
+    {{32, 256, 64}, kByRow, kByP},      {{37, 29, 19}, kByRow, kByRow},  {{37, 29, 300}, kByP, kByP},
+    {{1, 1, 1}, kByRow, kByRow},        {{33, 65, 31}, kByP, kByRow},    {{70, 43, 300}, kApart, kApart},
+    {{32, 47, 300}, kInPanels, kApart}, {{32, 45, 64}, kInPanels, kByP},
 };
 
 using Product =
@@ -32,13 +38,20 @@ struct Operands {
     MatrixView av, bv;
 };
 
+// `rows` of a matrix with k columns, as they lie.
+MatrixView view(std::vector<float> & values, int64_t rows, int64_t k, Lies lies, corpus::Random & random) {
+    const ptrdiff_t outer = lies == kByRow ? k : lies == kApart ? 2 * k + 3 : 1;
+    const ptrdiff_t inner = lies == kByRow ? 1 : lies == kApart ? 2 : lies == kInPanels ? 32 : rows;
+    values.resize(static_cast<size_t>((rows - 1) * outer + (k - 1) * inner + 1));
+    for (float & value : values) { value = static_cast<float>(random.uniform() - 0.5); }
+    return {values.data(), outer, inner};
+}
+
 Operands random_operands(const Case & c, uint64_t seed) {
     corpus::Random random(seed);
     Operands o;
-    for (int64_t i = 0; i < c.shape.m * c.shape.k; ++i) { o.a.push_back(static_cast<float>(random.uniform() - 0.5)); }
-    for (int64_t i = 0; i < c.shape.n * c.shape.k; ++i) { o.b.push_back(static_cast<float>(random.uniform() - 0.5)); }
-    o.av = c.a_inner ? MatrixView{o.a.data(), c.shape.k, 1} : MatrixView{o.a.data(), 1, c.shape.m};
-    o.bv = c.b_inner ? MatrixView{o.b.data(), c.shape.k, 1} : MatrixView{o.b.data(), 1, c.shape.n};
+    o.av = view(o.a, c.shape.m, c.shape.k, c.a, random);
+    o.bv = view(o.b, c.shape.n, c.shape.k, c.b, random);
     return o;
 }
 
@@ -67,8 +80,13 @@ void expect_products(const Product & product, double relative) {
     }
 }
 
-TEST(Gemm, EqualsThePlainSumForEveryLayout) {
-    expect_products(gemm_range, 1e-6);
+TEST(Gemm, EqualsThePlainSumForEveryLayoutOnEveryInstructionSet) {
+    for (const char * target : cpu_attention_targets()) {  // of all kernels
+        SCOPED_TRACE(target);
+        ASSERT_TRUE(use_cpu_attention_target(target));
+        expect_products(gemm_range, 1e-6);
+    }
+    use_cpu_attention_target(nullptr);
 }
 
 TEST(GemmBf16, EqualsThePlainSumUpToTheRoundingOfItsOperands) {
@@ -80,7 +98,7 @@ TEST(GemmBf16, EqualsThePlainSumUpToTheRoundingOfItsOperands) {
     }
 }
 TEST(Gemm, PartsOfTheOutputMakeUpTheWhole) {
-    const Case c{{96, 80, 50}, true, false};
+    const Case c{{96, 80, 50}, kByRow, kByP};
     const Operands o = random_operands(c, 3);
     std::vector<float> whole(96 * 80), parts(96 * 80);
     gemm_range(c.shape, o.av, o.bv, whole.data(), 96, {0, 96, 0, 80});
