@@ -22,8 +22,8 @@ inline constexpr size_t kGroupSteps = kGroup / 4;
 template <>
 struct Block<QuantType::kQ8_0> {
     static constexpr size_t kBytes = 34, kQuants = 2;
-    static constexpr size_t kPairs = 8;  // not used: without byte products ggml has this type (quantised_product_pays)
-    static constexpr int kOffset = 128;  // added to make bytes without a sign
+    static constexpr size_t kPairs = 1;
+    static constexpr int kOffset = kHasByteDots ? 128 : 0;  // added to make bytes without a sign; 0: bytes with one
     static constexpr bool kMins = false;
 };
 template <>
@@ -116,7 +116,7 @@ HWY_INLINE void UnpackColumns(const ColumnPlaces & columns, size_t c, GroupPanel
         LoadWords(columns, at + B::kQuants, words);
         if constexpr (kType == QuantType::kQ8_0) {
             LoadWords(columns, at + B::kQuants + 16, words + 4);
-            const VI signs = hn::BitCast(DI(), hn::Set(DU8(), 0x80));
+            const VI signs = hn::BitCast(DI(), hn::Set(DU8(), B::kOffset));
             PITH_UNROLL
             for (size_t i = 0; i < 8; ++i) { StoreStep(hn::Xor(words[i], signs), kGroupSteps * g + i, c, to); }
         } else {
@@ -212,7 +212,7 @@ HWY_INLINE PairWeights WeightsOfPair(const uint8_t * one, const uint8_t * other)
     constexpr size_t kQuants = Block<kType>::kQuants;
     const auto bytes = SideBySide(one + kQuants, other + kQuants);
     if constexpr (kType == QuantType::kQ8_0) {
-        const auto sign = hn::Set(d, 0x80);
+        const auto sign = hn::Set(d, Block<kType>::kOffset);
         return {hn::Xor(bytes, sign), hn::Xor(SideBySide(one + kQuants + 16, other + kQuants + 16), sign)};
     } else {
         const hn::Repartition<uint16_t, DPairU8> d16;

@@ -60,7 +60,8 @@ struct Block<QuantType::kIQ4_XS> {
     static constexpr int kOffset = kHasByteDots ? 128 : 0;  // 0: bytes with a sign
 };
 template <QuantType kType>
-inline constexpr bool kHasSign = !kHasByteDots && (kType == QuantType::kIQ4_XS || kType == QuantType::kIQ4_NL);
+inline constexpr bool kHasSign =
+    !kHasByteDots && (kType == QuantType::kIQ4_XS || kType == QuantType::kIQ4_NL || kType == QuantType::kQ8_0);
 
 // One block of kPanelColumns columns.
 struct BlockPanel {

@@ -313,8 +313,9 @@ bool quantised_product_pays(QuantType type, bool experts) {
     // The matrix unit has no use for scales of 32 weights each here; ggml's layout for it is the faster one for few rows.
     const bool ggml_has_tiles = type == QuantType::kQ8_0 || type == QuantType::kQ4_0 || type == QuantType::kQ4_1;
     if (ggml_has_tiles && !experts && has_matrix_unit()) { return false; }
-    // Without products of four bytes those of 8 bits with 8 would not fit where pairs are added up.
-    return better_than(type == QuantType::kQ8_0 ? HWY_AVX3_DL : HWY_AVX2);
+    // AVX-512 without products of four bytes has no signs for bytes either, which Q8_0 would want there.
+    if (type == QuantType::kQ8_0 && better_than(HWY_AVX3) && !better_than(HWY_AVX3_DL)) { return false; }
+    return better_than(HWY_AVX2);
 }
 
 }  // namespace pith

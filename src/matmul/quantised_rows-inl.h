@@ -28,7 +28,8 @@ HWY_INLINE float Quantise(const float * x, int8_t * quants) {
         wrong = hn::Add(wrong, hn::Sub(v, v));
     }
     const float largest = hn::ReduceMax(df, most);
-    const VF by = hn::Set(df, largest > 0 ? 127.0F / largest : 0.0F);
+    // Of numbers below 1e-36 the factor would be infinite, and 0 times it none.
+    const VF by = hn::Set(df, largest > 0 ? HWY_MIN(127.0F / largest, 3e38F) : 0.0F);
     for (size_t i = 0; i < n; i += kN) {
         hn::StoreU(hn::DemoteTo(d8, hn::NearestInt(hn::Mul(hn::LoadU(df, x + i), by))), d8, quants + i);
     }

@@ -46,8 +46,8 @@ HWY_INLINE V LookUpValues(V numbers) {
     return hn::TableLookupBytes(hn::LoadDup128(d, kValueBytes<kType, kOffset>.data()), numbers);
 }
 
-// Products of bytes, neighbours added up in 16 bits: of weights without a sign, whose sums must fit, or with one (-127 to 127:
-// then they do).
+// Products of bytes, neighbours added up in 16 bits: of weights without a sign, whose sums must fit, or with one: then they do,
+// since 2 · 128 · 127 does (x is never -128).
 template <bool kSigned, class D16, class VU8, class VI8>
 HWY_INLINE hn::Vec<D16> ByteProducts(D16 d16, VU8 w, VI8 x) {
     if constexpr (kSigned) {

@@ -115,7 +115,7 @@ protected:
     void SetUp() override {
         RandomModelSpec spec = testing::tiny_spec(6, 2);
         spec.n_embd = 64;
-        spec.weight_type = "q8_0";  // repacked where the processor offers it
+        spec.weight_type = "q8_0";  // laid out anew where the processor offers it
         ASSERT_TRUE(write_random_model(spec, path_).ok());
         const auto plain = Model::load(path_);
         ASSERT_TRUE(plain.ok()) << plain.status().message();
@@ -194,7 +194,7 @@ TEST_F(LoraEvidence, AHeadsShareOfTheOutputGoesThroughTheAdapterToo) {
         for (size_t r = 0; r < 64; ++r) {
             double sum = 0;
             for (size_t c = 0; c < 32; ++c) { sum += rows[(r * 6 + g) * 32 + c] * attention[g * 32 + c]; }
-            EXPECT_NEAR(out[g * 64 + r], sum, 0.05) << "head " << g;  // ggml's q8_0 products round the input too
+            EXPECT_NEAR(out[g * 64 + r], sum, 0.05) << "head " << g;  // products with q8_0 round the input too
         }
     }
 }

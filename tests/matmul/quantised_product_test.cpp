@@ -61,8 +61,7 @@ public:
         ggml_quantize_chunk(ggml_type_of(type), values.data(), weights_.data(), 0, static_cast<int64_t>(n_out),
                             static_cast<int64_t>(n_in), nullptr);
         dequantised_.resize(values.size());
-        ggml_get_type_traits(ggml_type_of(type))
-            ->to_float(weights_.data(), dequantised_.data(), static_cast<int64_t>(values.size()));
+        dequantise();
         x_.assign(n * x_stride(), kNaN);
         for (size_t j = 0; j < n; ++j) {
             const float size = std::exp(2 * normal(random));  // rows of very different size
@@ -71,6 +70,11 @@ public:
     }
 
     float & x(size_t j, size_t c) { return x_[j * x_stride() + c]; }
+    // Of Q8_0: every weight is this byte times its group's scale.
+    void set_all_bytes(int8_t value) {
+        for (size_t group = 0; group < weights_.size(); group += 34) { std::memset(weights_.data() + group + 2, value, 32); }
+        dequantise();
+    }
     size_t n() const { return n_; }
 
     // Rows [first, first + n) with columns [column, column + n_columns), as if there were no others.
@@ -148,6 +152,10 @@ public:
 
 private:
     size_t x_stride() const { return n_in_ + 5; }
+    void dequantise() {
+        ggml_get_type_traits(ggml_type_of(type_))
+            ->to_float(weights_.data(), dequantised_.data(), static_cast<int64_t>(dequantised_.size()));
+    }
 
     QuantType type_;
     size_t n_in_;
@@ -181,15 +189,6 @@ constexpr QuantType kAllTypes[] = {QuantType::kQ4_K, QuantType::kQ5_K, QuantType
 class QuantisedProductTest : public ::testing::TestWithParam<const char *> {
 protected:
     void SetUp() override { ASSERT_TRUE(use_cpu_attention_target(GetParam())); }
-    // Those that this instruction set has a product for.
-    static std::vector<QuantType> types() {
-        std::vector<QuantType> all;
-        for (const QuantType type : kAllTypes) {
-            const bool bytes_fit = type != QuantType::kQ8_0 || std::string(GetParam()) == "AVX3_DL";
-            if (bytes_fit) { all.push_back(type); }
-        }
-        return all;
-    }
     void TearDown() override {
         use_cpu_attention_target(nullptr);
         use_product_unit(ProductUnit::kBest);
@@ -197,7 +196,7 @@ protected:
 };
 
 TEST_P(QuantisedProductTest, EqualsTheFormulaInF64) {
-    for (const QuantType type : types()) {
+    for (const QuantType type : kAllTypes) {
         for (const size_t n_in : {256U, 1024U, 256U * 70U}) {  // more blocks than are added up at once
             const size_t n_out = n_in > 2000 ? 19 : 70;
             const auto & [problem, expected] = answered(type, n_in, n_out, 50);
@@ -211,7 +210,7 @@ TEST_P(QuantisedProductTest, EqualsTheFormulaInF64) {
 }
 
 TEST_P(QuantisedProductTest, WeightsInGroupsOf32NeedNoWholeBlocks) {
-    for (const QuantType type : types()) {
+    for (const QuantType type : kAllTypes) {
         if (!has_groups(type)) { continue; }
         for (const size_t n_in : {32U, 96U, 288U, 576U, 64U * 33U}) {
             for (const size_t n : {1U, 4U, 5U, 13U}) {
@@ -230,7 +229,7 @@ TEST_P(QuantisedProductTest, RowsBeyondWhatMeetsAPanelAtOnceAreMultipliedToo) {
 }
 
 TEST_P(QuantisedProductTest, ARowHasTheSameBitsInAnyBatchOnAnyNumberOfThreadsAndOnEveryUnit) {
-    for (const QuantType type : types()) {
+    for (const QuantType type : kAllTypes) {
         const Problem problem(type, 768, 45, 40, 9);
         const std::vector<float> whole = problem.all();
         for (const size_t n : {1U, 2U, 3U, 4U, 5U, 8U, 13U, 20U}) {
@@ -257,7 +256,7 @@ TEST_P(QuantisedProductTest, ARowHasTheSameBitsInAnyBatchOnAnyNumberOfThreadsAnd
 
 // A weight's column has the same bits wherever it stands: heads and vocabularies are cut at will.
 TEST_P(QuantisedProductTest, AnOutputHasTheSameBitsWhicheverColumnsStandBesideIt) {
-    for (const QuantType type : types()) {
+    for (const QuantType type : kAllTypes) {
         for (const size_t n : {2U, 9U, 20U}) {
             const Problem problem(type, 512, 40, n, 4);
             const std::vector<float> whole = problem.all();
@@ -272,12 +271,28 @@ TEST_P(QuantisedProductTest, AnOutputHasTheSameBitsWhicheverColumnsStandBesideIt
 TEST_P(QuantisedProductTest, WhatIsNotANumberStaysInItsRow) {
     for (const float wrong : {kNaN, std::numeric_limits<float>::infinity()}) {
         for (const size_t n : {4U, 20U}) {
-            for (const QuantType type : {QuantType::kQ6_K, QuantType::kIQ4_XS, QuantType::kQ4_1, QuantType::kMXFP4}) {
+            for (const QuantType type : kAllTypes) {
                 Problem problem(type, 512, 20, n, 6);
                 problem.x(3, 300) = wrong;
                 const std::vector<float> out = problem.all();
                 for (size_t k = 0; k < out.size(); ++k) { ASSERT_EQ(std::isfinite(out[k]), k / 20 != 3) << k; }
             }
+        }
+    }
+}
+
+// The largest products of bytes that there are, all of one sign.
+TEST_P(QuantisedProductTest, BytesAtTheirLimitsAreAddedUpExactly) {
+    for (const int8_t byte : {int8_t{-128}, int8_t{127}}) {
+        for (const float x : {1.0F, -1.0F}) {
+            Problem problem(QuantType::kQ8_0, 256, 20, 9, 6);
+            problem.set_all_bytes(byte);
+            for (size_t j = 0; j < 9; ++j) {
+                for (size_t c = 0; c < 256; ++c) { problem.x(j, c) = x; }
+            }
+            EXPECT_LE(problem.error(problem.all(), problem.reference(true)), 2e-6) << int{byte} << " times " << x;
+            EXPECT_LE(problem.error(problem.part(0, 3, 0, 20, 1), problem.reference(true)), 2e-6)
+                << int{byte} << " times " << x;
         }
     }
 }
@@ -291,7 +306,7 @@ TEST_P(QuantisedProductTest, RowsOfZerosGiveZeros) {
 
 // ggml rounds rows to 8 bits in blocks of 256, too: what is further from the truth than a row's rounding would be a fault.
 TEST_P(QuantisedProductTest, IsNoFurtherFromTheTruthThanRoundingRowsTo8Bits) {
-    for (const QuantType type : types()) {
+    for (const QuantType type : kAllTypes) {
         const Problem problem(type, 2048, 64, 12, 8);
         EXPECT_LE(problem.error(problem.all(), problem.reference(false)), 0.012) << static_cast<int>(type);
     }
