@@ -103,7 +103,7 @@ TEST_P(ArchitectureSession, EvictionEqualsMasking) {
     size_t i = 0;
     for (const std::string & policy : policies) {
         const auto & schedule = kEvictionSchedules[i % std::size(kEvictionSchedules)];
-        if (!testing::in_turn(GetParam().name, i++, 5)) { continue; }
+        if (!testing::in_turn(GetParam().name, i++, policies.size())) { continue; }
         SCOPED_TRACE(policy + ", " + schedule.name);
         const auto got = testing::run_evicting(*model, policy, schedule, KvType::kF32, tokens);
         EXPECT_GT(got.log.size(), 0U);
@@ -134,8 +134,10 @@ TEST_P(ArchitectureSession, ASavedSessionGoesOnAsIfItHadNeverBeenSaved) {
     ASSERT_TRUE(model.ok()) << model.status().message();
     const auto tokens = random_tokens(180, model->info().n_vocab);
     const std::string file = testing::scratch_file("architecture.pith");
+    size_t i = 0;
     for (const auto & [policy, prefill] :
          {std::pair{"h2o:recent=6", PrefillSchedule::kChunked}, std::pair{"laprox", PrefillSchedule::kOneShot}}) {
+        if (!testing::in_turn(GetParam().name, i++, 2)) { continue; }
         SessionOptions options;
         options.policy = policy;
         options.budget = 48;
@@ -179,7 +181,9 @@ TEST_P(ArchitectureSession, SnapshotsComeBackBitForBit) {
     const auto model = load();
     ASSERT_TRUE(model.ok()) << model.status().message();
     const auto tokens = random_tokens(100, model->info().n_vocab);
+    size_t i = 0;
     for (const char * policy : {"full", "h2o"}) {
+        if (!testing::in_turn(GetParam().name, i++, 2)) { continue; }
         SCOPED_TRACE(policy);
         auto session = model->session(evicting_options(policy));
         ASSERT_TRUE(session.ok()) << session.status().message();
@@ -187,12 +191,12 @@ TEST_P(ArchitectureSession, SnapshotsComeBackBitForBit) {
         const auto snapshot = session->snapshot();
         ASSERT_TRUE(snapshot.ok()) << snapshot.status().message();
         const auto before = testing::contents_of(*session);
-        for (int i = 0; i < 40; ++i) { ASSERT_TRUE(session->decode().ok()); }
+        for (int t = 0; t < 40; ++t) { ASSERT_TRUE(session->decode().ok()); }
         const auto after = testing::contents_of(*session);
         EXPECT_FALSE(after == before);
         ASSERT_TRUE(session->restore(*snapshot).ok());
         EXPECT_TRUE(testing::contents_of(*session) == before);
-        for (int i = 0; i < 40; ++i) { ASSERT_TRUE(session->decode().ok()); }
+        for (int t = 0; t < 40; ++t) { ASSERT_TRUE(session->decode().ok()); }
         EXPECT_TRUE(testing::contents_of(*session) == after);
     }
 }
@@ -201,7 +205,9 @@ TEST_P(ArchitectureSession, ACallThatFailsLeavesItAsItWas) {
     const auto model = load();
     ASSERT_TRUE(model.ok()) << model.status().message();
     const auto tokens = random_tokens(220, model->info().n_vocab);
+    size_t i = 0;
     for (const char * policy : {"full", "h2o", "snapkv:window=8"}) {
+        if (!testing::in_turn(GetParam().name, i++, 3)) { continue; }
         SCOPED_TRACE(policy);
         auto session = model->session(evicting_options(policy));
         ASSERT_TRUE(session.ok()) << session.status().message();

@@ -17,11 +17,11 @@ namespace pith::testing {
 inline constexpr Fails kEveryKind[] = {Fails::kPages, Fails::kBuffers,    Fails::kGraphs,
                                        Fails::kFiles, Fails::kNamedFiles, Fails::kNew};
 
-// The next place of a kind at which a call fails: the first ones all, then each third, and of hundreds ever fewer, unless every
+// The next place of a kind at which a call fails: the first ones all, then each fifth, and of hundreds ever fewer, unless every
 // case is asked for.
 inline int64_t next_place(int64_t k) {
     constexpr int64_t kFirst = 6;
-    return k + (k < kFirst || every_case() ? 1 : 3 + k / 32);
+    return k + (k < kFirst || every_case() ? 1 : 5 + k / 16);
 }
 
 // What no call may leave behind, however it ends.

@@ -26,10 +26,8 @@ struct GatedFiles {
 
 inline Result<GatedFiles> gated_files(const RandomModelSpec & spec, const GateConfig & config) {
     static int n_files = 0;
-    const std::string stem = "gated-" + std::to_string(n_files++);
-    const std::string path = scratch_file(stem + ".gguf");
-    const std::string gate_path = scratch_file(stem + ".gate.gguf");
-    PITH_RETURN_IF_ERROR(write_random_model(spec, path));
+    const std::string gate_path = scratch_file("gated-" + std::to_string(n_files++) + ".gate.gguf");
+    PITH_ASSIGN_OR_RETURN(const std::string path, tiny_file(spec));
     PITH_ASSIGN_OR_RETURN(const Model plain, Model::load(path));
     const RandomGate gate(config, file_of(plain).hparams());
     PITH_RETURN_IF_ERROR(save_gate(gate_path, config, gate.weights, {}, file_of(plain)));

@@ -3,9 +3,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/random/random_model.h"
@@ -37,10 +39,18 @@ inline RandomModelSpec tiny_spec(int n_heads = 4, int n_kv_heads = 2) {
     return spec;
 }
 
-inline Result<Model> tiny_model(const RandomModelSpec & spec) {
-    static int n_files = 0;
-    const std::string path = scratch_file("tiny-" + std::to_string(n_files++) + ".gguf");
+// The file of a model: a process makes each once, since that takes longer than most tests.
+inline Result<std::string> tiny_file(const RandomModelSpec & spec) {
+    static std::vector<std::pair<RandomModelSpec, std::string>> made;
+    const auto at = std::ranges::find(made, spec, &std::pair<RandomModelSpec, std::string>::first);
+    if (at != made.end()) { return at->second; }
+    const std::string path = scratch_file("tiny-" + std::to_string(made.size()) + ".gguf");
     PITH_RETURN_IF_ERROR(write_random_model(spec, path));
+    made.emplace_back(spec, path);
+    return path;
+}
+inline Result<Model> tiny_model(const RandomModelSpec & spec) {
+    PITH_ASSIGN_OR_RETURN(const std::string path, tiny_file(spec));
     return Model::load(path);
 }
 

@@ -20,6 +20,7 @@ namespace pith {
 template <typename T>
 struct RandomList {
     std::vector<T> values;
+    bool operator==(const RandomList &) const = default;
 };
 
 // A metadata key behind "<architecture>." and what it says.
@@ -56,6 +57,7 @@ struct RandomModelSpec {
     uint64_t seed = 1;
     int n_splits = 1;             // files; see random_model_files
     std::vector<RandomKey> keys;  // what else the architecture reads; one of the above that is here, too, is as said here
+    bool operator==(const RandomModelSpec &) const = default;
 };
 
 // Shapes of published models by name ("1b": Llama 3.2).   Errors: kInvalidArgument, naming the shapes there are.
