@@ -35,6 +35,16 @@ inline constexpr int kDoubleLanes = 8;
 typedef float EightFloats __attribute__((vector_size(32)));
 inline constexpr int kEightLanes = 8;
 
+// Whether PITH_CLONES chooses AVX-512, whose registers hold a FloatVec.
+inline bool has_wide_registers() {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+           __builtin_cpu_supports("avx512vl") != 0;
+#else
+    return false;
+#endif
+}
+
 template <class V, class T>
 PITH_ALWAYS_INLINE void load(V & v, const T * p) {
     std::memcpy(&v, p, sizeof(V));
@@ -131,17 +141,19 @@ PITH_ALWAYS_INLINE void exp_nonpositive(V & x) {
 
 // log₂ x for x >= 0, a finite number at 0: the exponent, and a minimax polynomial of degree 8 for log₂(1 + r) / r, where
 // 1 + r = x · 2^-exponent lies in [√½, √2). Relative error 3e-8 beside rounding.
-PITH_ALWAYS_INLINE void log2_of(const FloatVec & x, FloatVec & out) {
+template <class V>
+PITH_ALWAYS_INLINE void log2_of(const V & x, V & out) {
     constexpr int32_t kRootOfHalf = 0x3f3504f3;
-    IntVec bits;
+    using Ints = decltype(x < x);
+    Ints bits;
     same_bits(bits, x);
     bits -= kRootOfHalf;
-    const FloatVec exponent = __builtin_convertvector(bits >> 23, FloatVec);
-    const IntVec mantissa = (bits & 0x007fffff) + kRootOfHalf;
-    FloatVec r;
+    const V exponent = __builtin_convertvector(bits >> 23, V);
+    const Ints mantissa = (bits & 0x007fffff) + kRootOfHalf;
+    V r;
     same_bits(r, mantissa);
     r -= 1.0F;
-    FloatVec p = r * 0.125837058F - 0.207269758F;
+    V p = r * 0.125837058F - 0.207269758F;
     p = p * r + 0.215715602F;
     p = p * r - 0.238944814F;
     p = p * r + 0.287916243F;

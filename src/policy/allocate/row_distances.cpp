@@ -13,32 +13,34 @@ namespace {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-constexpr size_t kLanes = kFloatLanes;
 constexpr size_t kTile = SampledRows::kTile;
 constexpr size_t kGrid = SampledRows::kGrid;
 constexpr size_t kColumns = 512;    // at a time: sums of so many are f32, all others f64
 constexpr size_t kTilesBlock = 32;  // of either head: their columns stay in the second cache
-static_assert(kColumns % kGrid == 0 && kGrid % kLanes == 0);
+static_assert(kColumns % kGrid == 0 && kGrid % kFloatLanes == 0);
 
 struct SquaredDifference {
-    static PITH_ALWAYS_INLINE void add(const FloatVec & x, const FloatVec & y, FloatVec & sum) {
-        const FloatVec difference = x - y;
+    template <class V>
+    static PITH_ALWAYS_INLINE void add(const V & x, const V & y, V & sum) {
+        const V difference = x - y;
         sum += difference * difference;
     }
 };
 
 struct SumTimesLog {
-    static PITH_ALWAYS_INLINE void add(const FloatVec & x, const FloatVec & y, FloatVec & sum) {
-        const FloatVec both = x + y;
-        FloatVec log;
+    template <class V>
+    static PITH_ALWAYS_INLINE void add(const V & x, const V & y, V & sum) {
+        const V both = x + y;
+        V log;
         log2_of(both, log);
         sum += both * log;
     }
 };
 
-PITH_ALWAYS_INLINE double sum_in_double(const FloatVec & x) {
+template <class V>
+PITH_ALWAYS_INLINE double sum_in_double(const V & x) {
     double sum = 0;
-    for (size_t l = 0; l < kLanes; ++l) { sum += double{x[l]}; }
+    for (size_t l = 0; l < sizeof(V) / sizeof(float); ++l) { sum += double{x[l]}; }
     return sum;
 }
 
@@ -52,17 +54,17 @@ struct TilePair {
 };
 
 // sums [kTile] rows, `stride` apart, of [kTile] += the term of every pair, added up over the columns.
-template <class Term>
+template <class Term, class V>
 PITH_ALWAYS_INLINE void add_pairs(const TilePair & tiles, double * sums, size_t stride) {
     constexpr size_t kRows = 2;  // eight sums in registers
     for (size_t first = 0; first < kTile; first += kRows) {
         const float * a = tiles.a + first * tiles.a_stride;
-        FloatVec parts[kRows][kTile] = {};
-        for (size_t i = 0; i < tiles.n; i += kLanes) {
-            FloatVec x[kRows];
+        V parts[kRows][kTile] = {};
+        for (size_t i = 0; i < tiles.n; i += sizeof(V) / sizeof(float)) {
+            V x[kRows];
             for (size_t s = 0; s < kRows; ++s) { load(x[s], a + s * tiles.a_stride + i); }
             for (size_t t = 0; t < kTile; ++t) {
-                FloatVec y;
+                V y;
                 load(y, tiles.b + t * tiles.b_stride + i);
                 for (size_t s = 0; s < kRows; ++s) { Term::add(x[s], y, parts[s][t]); }
             }
@@ -73,17 +75,28 @@ PITH_ALWAYS_INLINE void add_pairs(const TilePair & tiles, double * sums, size_t 
     }
 }
 
+// Eight sums fit the registers where these are as wide as the vectors.
 PITH_CLONES void add_squared_differences(const TilePair & tiles, double * sums, size_t stride) {
-    add_pairs<SquaredDifference>(tiles, sums, stride);
+    add_pairs<SquaredDifference, EightFloats>(tiles, sums, stride);
+}
+PITH_CLONES void add_squared_differences_wide(const TilePair & tiles, double * sums, size_t stride) {
+    add_pairs<SquaredDifference, FloatVec>(tiles, sums, stride);
 }
 PITH_CLONES void add_sums_times_logs(const TilePair & tiles, double * sums, size_t stride) {
-    add_pairs<SumTimesLog>(tiles, sums, stride);
+    add_pairs<SumTimesLog, EightFloats>(tiles, sums, stride);
+}
+PITH_CLONES void add_sums_times_logs_wide(const TilePair & tiles, double * sums, size_t stride) {
+    add_pairs<SumTimesLog, FloatVec>(tiles, sums, stride);
+}
+auto adding(bool euclidean) {
+    if (has_wide_registers()) { return euclidean ? add_squared_differences_wide : add_sums_times_logs_wide; }
+    return euclidean ? add_squared_differences : add_sums_times_logs;
 }
 
 // Of kGrid columns of a row: Σ x² and nothing, or Σ x log₂ x and Σ x.
 PITH_CLONES void measure_squares(const float * row, double * squares) {
     FloatVec sum = {};
-    for (size_t i = 0; i < kGrid; i += kLanes) {
+    for (size_t i = 0; i < kGrid; i += kFloatLanes) {
         FloatVec x;
         load(x, row + i);
         sum += x * x;
@@ -93,7 +106,7 @@ PITH_CLONES void measure_squares(const float * row, double * squares) {
 PITH_CLONES void measure_entropy(const float * row, double * logs, double * mass) {
     FloatVec sum_logs = {};
     FloatVec sum = {};
-    for (size_t i = 0; i < kGrid; i += kLanes) {
+    for (size_t i = 0; i < kGrid; i += kFloatLanes) {
         FloatVec x;
         FloatVec log;
         load(x, row + i);
@@ -132,7 +145,7 @@ void measure_alone(const float * row, size_t n_blocks, HeadDistance distance, do
 // The mean over all pairs of rows of head g of `a` and head o of `b`.
 double mean_of_pair(const SampledRows & a, size_t g, const SampledRows & b, size_t o, HeadDistance distance) {
     const bool euclidean = distance == HeadDistance::kEuclidean;
-    const auto add = euclidean ? add_squared_differences : add_sums_times_logs;
+    const auto add = adding(euclidean);
     constexpr size_t kStride = kTilesBlock * kTile;
     std::vector<double> sums(kStride * kStride);
     double total = 0;
