@@ -46,25 +46,24 @@ inline constexpr int64_t kTileColumns = kManyRegisters ? 8 : 6;
 static_assert(kGemmTileM % kTileRows == 0);
 
 // Rows [row, row + kTileRows) of kColumns columns from j on.
-template <int64_t kColumns, bool kOuterIsOne, bool kInnerIsOne>
+template <int64_t kColumns, bool kOuterIsOne>
 HWY_INLINE void MultiplyTile(const GemmPanel & t, int64_t j, int64_t row) {
     const DF df;
     VF sums[kColumns][2];
     PITH_UNROLL
     for (int64_t e = 0; e < kColumns; ++e) { sums[e][0] = sums[e][1] = hn::Zero(df); }
-    const ptrdiff_t outer = kOuterIsOne ? 1 : t.outer;  // a constant folds into the addresses
-    const ptrdiff_t inner = kInnerIsOne ? 1 : t.inner;
     const float * a = t.a + row;
     const float * b[kColumns];
     PITH_UNROLL
-    for (int64_t e = 0; e < kColumns; ++e) { b[e] = t.b + (j + e) * outer; }
-    for (int64_t p = 0; p < t.k; ++p) {
+    for (int64_t e = 0; e < kColumns; ++e) { b[e] = t.b + (j + e) * t.outer; }
+    ptrdiff_t at = 0;
+    for (int64_t p = 0; p < t.k; ++p, at += t.inner) {
         const VF first = hn::LoadU(df, a);
         const VF second = hn::LoadU(df, a + kN);
         a += kGemmTileM;
         PITH_UNROLL
         for (int64_t e = 0; e < kColumns; ++e) {
-            const VF of_b = hn::Set(df, b[kOuterIsOne ? 0 : e][p * inner + (kOuterIsOne ? e : 0)]);
+            const VF of_b = hn::Set(df, kOuterIsOne ? b[0][at + e] : b[e][at]);  // a constant folds into the address
             sums[e][0] = hn::MulAdd(first, of_b, sums[e][0]);
             sums[e][1] = hn::MulAdd(second, of_b, sums[e][1]);
         }
@@ -89,27 +88,25 @@ HWY_INLINE void MultiplyTile(const GemmPanel & t, int64_t j, int64_t row) {
     }
 }
 
-template <bool kOuterIsOne, bool kInnerIsOne>
-HWY_INLINE void MultiplyColumns(const GemmPanel & t, int64_t n) {
-    int64_t j = 0;
-    for (; j + kTileColumns <= n; j += kTileColumns) {
-        for (int64_t row = 0; row < t.rows; row += kTileRows) {
-            MultiplyTile<kTileColumns, kOuterIsOne, kInnerIsOne>(t, j, row);
-        }
+template <int64_t kColumns, bool kOuterIsOne>
+HWY_INLINE int64_t MultiplyTiles(const GemmPanel & t, int64_t j, int64_t n) {  // returns the first column that is left
+    for (; j + kColumns <= n; j += kColumns) {
+        for (int64_t row = 0; row < t.rows; row += kTileRows) { MultiplyTile<kColumns, kOuterIsOne>(t, j, row); }
     }
-    if (j == n) { return; }
-    WithCount<kTileColumns - 1>(static_cast<size_t>(n - j), [&](auto left) HWY_ATTR {
-        for (int64_t row = 0; row < t.rows; row += kTileRows) {
-            MultiplyTile<int64_t{decltype(left)::value}, kOuterIsOne, kInnerIsOne>(t, j, row);
-        }
-    });
+    return j;
+}
+
+template <bool kOuterIsOne>
+HWY_INLINE void MultiplyColumns(const GemmPanel & t, int64_t n) {
+    int64_t j = MultiplyTiles<kTileColumns, kOuterIsOne>(t, 0, n);
+    j = MultiplyTiles<4, kOuterIsOne>(t, j, n);
+    j = MultiplyTiles<2, kOuterIsOne>(t, j, n);
+    MultiplyTiles<1, kOuterIsOne>(t, j, n);
 }
 
 // The panel with n columns.
 void MultiplyPanel(const GemmPanel & t, int64_t n) {
-    if (t.inner == 1) { return MultiplyColumns<false, true>(t, n); }
-    if (t.outer == 1) { return MultiplyColumns<true, false>(t, n); }
-    MultiplyColumns<false, false>(t, n);
+    t.outer == 1 ? MultiplyColumns<true>(t, n) : MultiplyColumns<false>(t, n);
 }
 
 }  // namespace pith::train::HWY_NAMESPACE
