@@ -314,7 +314,7 @@ bool quantised_product_pays(QuantType type, bool experts) {
     const bool ggml_has_tiles = type == QuantType::kQ8_0 || type == QuantType::kQ4_0 || type == QuantType::kQ4_1;
     if (ggml_has_tiles && !experts && has_matrix_unit()) { return false; }
     // AVX-512 without products of four bytes has no signs for bytes either, which Q8_0 would want there.
-    if (type == QuantType::kQ8_0 && better_than(HWY_AVX3) && !better_than(HWY_AVX3_DL)) { return false; }
+    if (type == QuantType::kQ8_0 && HWY_DYNAMIC_DISPATCH(QuantisedTarget)() == HWY_AVX3) { return false; }
     return better_than(HWY_AVX2);
 }
 
