@@ -96,8 +96,9 @@ struct Request {
     // Where what is evicted is kept (SessionOptions::cold): what the prompt's newest tokens look for among it comes back within
     // the budget (Session::repair()). Of a prompt of its own this is done at the last end of a chunk that leaves them room, so
     // that the answer depends on nothing but the tokens; not where it is read in one shot, or a question was in sight. Behind
-    // another request's entries it is done before the tokens are read. false: it is only told (Ledger::kv_missed). Cost: a pass
-    // over these tokens, and over the evicted keys on disk; everybody else's next token waits for it. Where prompts look back
+    // another request's entries it is done before the tokens are read. false: it is only told (Ledger::kv_missed), and of a
+    // prompt of its own without an answer (max_tokens 0), whose questions come later, nothing is looked for. Cost: a pass over
+    // these tokens, and over the evicted keys on disk; everybody else's next token waits for it. Where prompts look back
     // (SessionOptions::look_back) it is done behind these tokens, while they are read (RunHooks::repair), and costs little.
     bool repair = true;
     int max_tokens = 256;  // of the answer; 0 with `keep`: the prompt is read, no more

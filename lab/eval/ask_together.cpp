@@ -165,6 +165,7 @@ private:
         request.options.reread = unit.wanted.unit->reread;
         request.keep = true;
         request.max_tokens = 0;
+        request.repair = false;  // each question looks for itself
         return request;
     }
 

@@ -136,10 +136,12 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
     return {};
 }
 
-// Of a prompt that begins anew. What was evicted in sight of its question needs no second look.
+// Of a prompt that begins anew. What was evicted in sight of its question needs no second look, and a context whose questions
+// come later has none at its end: it is read, and evicted, to its end.
 std::optional<int64_t> EngineJob::where_to_look(const RunPlan & plan) const {
     const bool in_sight = request_.n_question > 0 || !request_.questions.empty();
-    if (!session_->options.cold || plan.budget == 0 || plan.one_shot || in_sight) { return std::nullopt; }
+    const bool asks = request_.repair || request_.max_tokens > 0;
+    if (!session_->options.cold || plan.budget == 0 || plan.one_shot || in_sight || !asks) { return std::nullopt; }
     const int64_t most = std::max<int64_t>(0, std::ssize(request_.tokens) - kMostLookingTokens);
     const int64_t at = plan.grid > 0 ? most - most % plan.grid : chunk_end_before(plan, most);  // lanes hold the budget there
     return at > 0 ? std::optional(at) : std::nullopt;

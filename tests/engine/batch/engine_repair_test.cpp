@@ -235,6 +235,26 @@ TEST_P(EngineRepair, ACancelledStepChangesNoAnswer) {
     EXPECT_EQ(engine.ledger().n_prompt, kPrompt);
 }
 
+// Its end is no question: it is evicted behind the last chunk, also where nothing behind a prompt is.
+TEST_P(EngineRepair, AContextWhoseQuestionsComeLaterLooksForNothing) {
+    for (const int evict_every : {0, 8}) {
+        Request request = request_of(GetParam());
+        request.options.evict_every = evict_every;
+        request.max_tokens = 0;
+        request.repair = false;
+        EngineOptions options = engine_options();
+        options.grid = 0;
+        Engine engine = tiny().engine(options).value();
+        request.options.prefill = PrefillSchedule::kChunked;
+        Session session = tiny().session(request.options).value();
+        ASSERT_TRUE(session.prefill(request.tokens).ok());
+        const Outcome context = asked_of(engine, request);
+        EXPECT_EQ(context.lanes, lanes_of([&](int l, int h) { return session.lane_positions(l, h); }));
+        EXPECT_LT(context.missed, 0) << "nothing was looked for";
+        for (const auto & lane : context.lanes) { EXPECT_LE(std::ssize(lane), 40); }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, EngineRepair,
                          ::testing::Values(Case{"h2o"}, Case{"snapkv:window=8"}, Case{"keydiff"}, Case{"h2o", true},
                                            Case{"keydiff", true}));
