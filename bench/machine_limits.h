@@ -18,7 +18,7 @@ namespace pith {
 struct LimitJob {
     std::vector<std::pair<const uint8_t *, size_t>> spans;  // bytes to read
     int64_t n_rounds = 0;                                   // of multiply-adds, on each thread
-    bool words = false;                                     // in pairs of 16-bit numbers (AVX-512 VNNI), not f32
+    bool words = false;                                     // in pairs of 16-bit numbers, not f32
     std::array<uint64_t, kMaxAttentionThreads> sums{};      // so that nothing is optimised away
 
     size_t n_bytes() const;

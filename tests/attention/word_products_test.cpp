@@ -184,12 +184,14 @@ TEST_P(WordProductsTest, AScoreIsOffByNoMoreThanKeysInF16Cost) {
     }
 }
 
-// Other instruction sets multiply in f32.
+// Some instruction sets multiply in f32.
 TEST_P(WordProductsTest, EqualsF32ProductsWithinTheBound) {
     make({"normal", 128, 1, 0, 1, 0});
     const std::vector<float> got = attend(kQueries, kEntries);
-    ASSERT_TRUE(use_cpu_attention_target(cpu_attention_targets().back()));
-    EXPECT_FALSE(cpu_attention_multiplies_words(KvFormat::kF16, KvFormat::kF16, 128));
+    const auto multiplies_floats = [](const char * target) {
+        return use_cpu_attention_target(target) && !cpu_attention_multiplies_words(KvFormat::kF16, KvFormat::kF16, 128);
+    };
+    if (std::ranges::none_of(cpu_attention_targets(), multiplies_floats)) { GTEST_SKIP() << "all targets multiply words"; }
     const std::vector<float> expected = attend(kQueries, kEntries);
     const double most = testing::kWordRounding * double{*std::ranges::max_element(expected)};
     for (size_t i = 0; i < got.size(); ++i) { ASSERT_NEAR(got[i], expected[i], most) << i; }

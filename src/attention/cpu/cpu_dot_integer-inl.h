@@ -15,7 +15,7 @@
 #endif
 
 #include "attention/cpu/cpu_ahead.h"
-#include "attention/cpu/cpu_simd-inl.h"
+#include "attention/cpu/cpu_whole-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
@@ -41,7 +41,6 @@ struct IntegerRows {
 };
 
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
-using VI = hn::Vec<DI>;
 using Words = hn::Vec<hn::FixedTag<int16_t, 32>>;
 
 // sums += bytes of `codes` (unsigned) times those of `factor`, a lane's four together.
@@ -55,11 +54,6 @@ HWY_INLINE VI AddPairs(VI sums, Words values, const int16_t * factor) {
     int32_t pair;
     hwy::CopyBytes<sizeof(pair)>(factor, &pair);
     return VI{_mm512_dpwssd_epi32(sums.raw, values.raw, _mm512_set1_epi32(pair))};
-}
-
-// The nearest whole number, of numbers that fit.
-HWY_INLINE VI Nearest(VF numbers) {
-    return VI{_mm512_cvtps_epi32(numbers.raw)};
 }
 
 // 16 bytes of 16 entries as 4 vectors: [i] holds bytes 4 i to 4 i + 3 of every entry.
@@ -155,18 +149,6 @@ HWY_INLINE void LoadScales(const uint8_t * rows, size_t stride, size_t n, float 
     for (size_t i = 0; i < kEntryBlock; i += kN) {
         hn::StoreU(hn::PromoteTo(df, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t *>(bits + i))), df, scales + i);
     }
-}
-
-// The largest size of numbers so far: as whole numbers, bits of what is not a number are larger than those of all that are.
-HWY_INLINE VI LargerSize(VI largest, VF numbers) {
-    return hn::Max(largest, hn::BitCast(DI(), hn::Abs(numbers)));
-}
-HWY_INLINE float LargestOf(VI largest) {
-    return hwy::BitCastScalar<float>(hn::ReduceMax(DI(), largest));
-}
-// What numbers are multiplied by, so that the largest becomes `most`. 0 for numbers that no sum would show.
-HWY_INLINE VF FactorTo(float most, float largest) {
-    return hn::Set(DF(), largest > 1e-30F ? most / largest : 0.0F);
 }
 
 // q: [rows][head_dim].

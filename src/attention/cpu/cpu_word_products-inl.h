@@ -1,6 +1,7 @@
 // cpu_word_products-inl.h - products of panels of rows with a block of entries in 16-bit whole numbers, where the processor
-// adds pairs of them into 32-bit sums (AVX-512 VNNI and what Ice Lake and Zen 4 have besides): twice as many a cycle as in f32.
-// Included once per instruction set. Stage: attention.
+// adds up pairs of them faster than numbers in f32: twice as many a cycle with AVX-512 VNNI and what Ice Lake and Zen 4 have
+// besides; with AVX2 alone a pair takes two instructions, of which most processors start more a cycle than of those in f32.
+// (With AVX-512 without VNNI they start no more.) Included once per instruction set. Stage: attention.
 //
 // Queries and keys are rounded row by row, as shares of the row's length (its L2 norm), so that by Cauchy and Schwarz no sum of
 // products overflows, or less fine where its largest element would not fit. A value's row is rounded as shares of its largest
@@ -8,7 +9,7 @@
 // less fine where their sum could overflow. Sums are exact, so that their order does not matter: a row's result depends only on
 // the entries that it sees, whatever tile or batch it is in. Error: less than that of K and V in f16
 // (tests/attention/word_products_test.cpp; tests/attention/rounding.h derives a bound). FloatProducts are used for rows in f32,
-// heads of more than kMostWordDims, and on processors without AVX-512 VNNI. What is no number, or infinite, makes scales that
+// heads of more than kMostWordDims, and on other processors. What is no number, or infinite, makes scales that
 // are no numbers, and with them the results.
 #if defined(PITH_CPU_WORD_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PITH_CPU_WORD_PRODUCTS_INL_H_
@@ -17,13 +18,13 @@
 #define PITH_CPU_WORD_PRODUCTS_INL_H_
 #endif
 
-#include "attention/cpu/cpu_dot_integer-inl.h"
 #include "attention/cpu/cpu_products-inl.h"
+#include "attention/cpu/cpu_whole-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pith::HWY_NAMESPACE {
 
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
+#if HWY_ARCH_X86 && (HWY_TARGET <= HWY_AVX3_DL || HWY_TARGET == HWY_AVX2)
 inline constexpr bool kHasWordProducts = true;
 
 class WordProducts {
@@ -105,11 +106,27 @@ private:
     static constexpr float kLargest = 16370.0F;      // element of values
     static constexpr float kLargestSum = 131072.0F;  // of a row's weights in a block
 
-    // sum + the products of pairs. As an instruction: around the intrinsic GCC 12 writes every sum to memory in every step.
-    static HWY_INLINE VI Dot(VI sum, VI a, VI b) {
-        asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+    // sum + the products of pairs in `factor` and `row`, which `row_at` has, too. As instructions: around the intrinsics GCC 12
+    // writes every sum to memory in every step.
+    static HWY_INLINE VI Dot(VI sum, VI factor, VI row, const int32_t * row_at, bool from_memory) {
+#if HWY_TARGET == HWY_AVX2
+        __m256i products;
+        if (from_memory) {
+            asm("vpmaddwd %2, %1, %0" : "=x"(products) : "x"(factor.raw), "m"(*reinterpret_cast<const __m256i *>(row_at)));
+        } else {
+            asm("vpmaddwd %2, %1, %0" : "=x"(products) : "x"(factor.raw), "x"(row.raw));
+        }
+        asm("vpaddd %1, %0, %0" : "+x"(sum.raw) : "x"(products));
+#else
+        static_cast<void>(row_at);
+        static_cast<void>(from_memory);
+        asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(row.raw), "v"(factor.raw));
+#endif
         return sum;
     }
+    // Vectors of rows in registers. Of sixteen registers twelve are sums, one is a factor, one a product: the third vector of
+    // rows is read from memory, product by product.
+    static constexpr size_t kInRegisters = kManyRegisters ? 3 : 2;
 
     // end(e, i, sum over n steps of rows[step][i] * by[e * of_sum + step * of_step], all of them pairs), for kSteps sums e of
     // kVectors vectors i.
@@ -125,12 +142,15 @@ private:
         for (size_t step = 0; step < n; ++step, rows += kVectors * kN, by += of_step) {
             VI row[kVectors];
             PITH_UNROLL
-            for (size_t i = 0; i < kVectors; ++i) { row[i] = hn::Load(DI(), rows + i * kN); }
+            for (size_t i = 0; i < HWY_MIN(kVectors, kInRegisters); ++i) { row[i] = hn::Load(DI(), rows + i * kN); }
             PITH_UNROLL
             for (size_t e = 0; e < kSteps; ++e) {
                 const VI factor = hn::Set(DI(), by[e * of_sum]);
                 PITH_UNROLL
-                for (size_t i = 0; i < kVectors; ++i) { sums[e][i] = Dot(sums[e][i], row[i], factor); }
+                for (size_t i = 0; i < kVectors; ++i) {
+                    const bool from_memory = i >= kInRegisters;
+                    sums[e][i] = Dot(sums[e][i], factor, row[from_memory ? 0 : i], rows + i * kN, from_memory);
+                }
             }
         }
         PITH_UNROLL
@@ -161,7 +181,9 @@ private:
         return FiniteOrNone(unit);
     }
 
-    static float FiniteOrNone(float scale) { return scale < std::numeric_limits<float>::infinity() ? scale : NAN; }
+    static float FiniteOrNone(float scale) {
+        return scale < std::numeric_limits<float>::infinity() ? scale : NAN;
+    }
 
     template <class Load>
     void RoundKeys(const LaneView & lane, int begin, size_t n) {
@@ -203,7 +225,9 @@ private:
         }
     }
 
-    static HWY_INLINE VI PairOf(VI a, VI b) { return hn::Or(hn::And(a, hn::Set(DI(), 0xFFFF)), hn::ShiftLeft<16>(b)); }
+    static HWY_INLINE VI PairOf(VI a, VI b) {
+        return hn::Or(hn::And(a, hn::Set(DI(), 0xFFFF)), hn::ShiftLeft<16>(b));
+    }
 
     // 0 for an entry that a row does not see, also where the scale of the entry's value is no number.
     static HWY_INLINE VF WeightTimes(const float * HWY_RESTRICT weights, VF scale) {
