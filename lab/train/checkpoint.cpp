@@ -97,6 +97,7 @@ Status Trainer::save(const std::string & path, const std::string & fingerprint, 
     PITH_RETURN_IF_ERROR(put_text(out, state));
     for (const Parameter & p : model_.parameters->list()) { PITH_RETURN_IF_ERROR(put_parameter(out, p)); }
     PITH_RETURN_IF_ERROR(put(out, out.sum.value()));
+    PITH_RETURN_IF_ERROR(out.file.sync());
     return out.file.publish();
 }
 

@@ -104,15 +104,22 @@ Status CacheFileView::damaged(const std::string & what) const {
     return {ErrorCode::kBadFile, "cache file '" + path_ + "' is damaged: " + what};
 }
 
-// Pages of a file that have been read are let go of: a state of a long conversation would be in memory twice while it is
-// loaded.
-uint64_t CacheFileView::hash_of(uint64_t begin, uint64_t size) const {
+Result<std::span<const uint8_t>> CacheFileView::read(uint64_t begin, uint64_t size, std::vector<uint8_t> & room) const {
+    const auto there = bytes_.subspan(static_cast<size_t>(begin), static_cast<size_t>(size));
+    if (!mapped_) { return there; }
+    room.resize(there.size());
+    if (const Status status = mapped_->copy(static_cast<size_t>(begin), room); !status.ok()) {
+        return Status(status.code(), "cache file '" + path_ + "' cannot be read: " + status.message());
+    }
+    return std::span<const uint8_t>(room);
+}
+
+Result<uint64_t> CacheFileView::hash_of(uint64_t begin, uint64_t size, std::vector<uint8_t> & room) const {
     constexpr uint64_t kPiece = uint64_t{4} << 20U;
     Hash64 hash;
     for (uint64_t at = 0; at < size; at += kPiece) {
-        const auto piece = bytes_.subspan(static_cast<size_t>(begin + at), static_cast<size_t>(std::min(kPiece, size - at)));
+        PITH_ASSIGN_OR_RETURN(const auto piece, read(begin + at, std::min(kPiece, size - at), room));
         hash.add(piece);
-        if (size > kPiece) { let_go(piece); }
     }
     return hash.value();
 }
@@ -128,12 +135,14 @@ Result<CacheFileView> CacheFileView::parse(std::span<const uint8_t> bytes, const
     view.mapped_ = std::move(mapped);
     view.bytes_ = bytes;
     view.path_ = path;
-    if (!begins_with_magic(bytes)) {
+    std::vector<uint8_t> room;
+    PITH_ASSIGN_OR_RETURN(const auto start, view.read(0, std::min<uint64_t>(bytes.size(), Layout::kHeaderBytes), room));
+    if (!begins_with_magic(start)) {
         return {ErrorCode::kBadFile, "'" + path + "' is no cache file: `pith compress` and `pith run` make these"};
     }
     if (bytes.size() < Layout::kHeaderBytes) { return view.damaged("it ends in its header"); }
     Header header{};
-    std::copy_n(bytes.begin(), header.size(), header.begin());
+    std::copy_n(start.begin(), header.size(), header.begin());
     ByteReader reader(std::span<const uint8_t>(header).subspan(Layout::kMagic.size()));
     const auto version = reader.number<uint32_t>();
     if (version != kCacheFileVersion) {
@@ -162,11 +171,12 @@ Result<CacheFileView> CacheFileView::parse(std::span<const uint8_t> bytes, const
         if (section.offset != begin || begin > file_size || section.size > file_size - begin) {
             return view.damaged("its table of sections makes no sense");
         }
-        const auto between = bytes.subspan(static_cast<size_t>(end), static_cast<size_t>(begin - end));
+        PITH_ASSIGN_OR_RETURN(const auto between, view.read(end, begin - end, room));
         if (std::ranges::any_of(between, [](uint8_t byte) { return byte != 0; })) {
             return view.damaged("there is something in front of its section '" + section.name + "'");
         }
-        if (view.hash_of(begin, section.size) != section.hash) {
+        PITH_ASSIGN_OR_RETURN(const uint64_t hash, view.hash_of(begin, section.size, room));
+        if (hash != section.hash) {
             return view.damaged("its section '" + section.name + "' does not have the bytes it was written with");
         }
         end = begin + section.size;

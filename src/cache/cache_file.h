@@ -89,7 +89,10 @@ public:
 
 private:
     CacheFileView() = default;
-    uint64_t hash_of(uint64_t begin, uint64_t size) const;
+    // These bytes, in `room` where they are a file's: a page of a mapping that cannot be read would end the process.
+    // Errors: kIo: the file and the reason.
+    Result<std::span<const uint8_t>> read(uint64_t begin, uint64_t size, std::vector<uint8_t> & room) const;
+    Result<uint64_t> hash_of(uint64_t begin, uint64_t size, std::vector<uint8_t> & room) const;
 
     std::shared_ptr<const MappedFile> mapped_;
     std::span<const uint8_t> bytes_;

@@ -19,6 +19,7 @@
 #include "core/parse_integer.h"
 #include "file/left_file.h"
 #include "file/new_file.h"
+#include "pith/log.h"
 
 namespace pith {
 namespace {
@@ -103,7 +104,12 @@ Result<StateStore> StateStore::open(const std::string & folder, uint64_t most_by
     if (access(folder.c_str(), W_OK | X_OK) != 0) { return failure({errno, std::generic_category()}); }
     StateStore store(folder, most_bytes);
     store.remove_unfinished();
-    store.prune();
+    const Contents contents = store.prune();
+    if (contents.n_removed > 0) {
+        log_line(LogLevel::kWarning, std::to_string(contents.n_removed) + " cached states in '" + folder + "' were removed, " +
+                                         std::to_string(contents.removed_bytes) + " bytes: all of them may take " +
+                                         std::to_string(most_bytes));
+    }
     return store;
 }
 
@@ -198,6 +204,29 @@ StateStore::Contents StateStore::prune(uint64_t most_bytes) const {
         ++contents.n_removed;
     }
     return contents;
+}
+
+uint64_t StateStore::bytes_of(const FoundState & state) {
+    uint64_t bytes = 0;
+    for (const std::string & path : state.paths) {
+        std::error_code error;
+        const uintmax_t size = std::filesystem::file_size(path, error);
+        bytes += error ? 0 : size;
+    }
+    return bytes;
+}
+
+void StateStore::make_room(uint64_t bytes) const {
+    std::error_code error;
+    const std::filesystem::space_info disk = std::filesystem::space(folder_, error);
+    if (!error) { make_room(bytes, disk.available); }
+}
+
+void StateStore::make_room(uint64_t bytes, uint64_t available) const {
+    if (available >= bytes) { return; }
+    const uint64_t there = prune().bytes;
+    const uint64_t missing = bytes - available;
+    if (missing <= there) { prune(there - missing); }
 }
 
 }  // namespace pith

@@ -44,8 +44,8 @@ struct FoundState {
 
 class StateStore {
 public:
-    // Makes the folder where it is not there, removes what killed processes left unfinished, and what is too much.
-    // most_bytes: of all states together. Errors: kIo: the folder cannot be made or read; path and reason.
+    // Makes the folder where it is not there, removes what killed processes left unfinished, and what is too much, which is
+    // logged. most_bytes: of all states together. Errors: kIo: the folder cannot be made or read; path and reason.
     static Result<StateStore> open(const std::string & folder, uint64_t most_bytes);
 
     const std::string & folder() const { return folder_; }
@@ -77,6 +77,10 @@ public:
     // Removes states until all take at most so many bytes: the least recently used first.
     Contents prune(uint64_t most_bytes) const;
     Contents prune() const { return prune(most_bytes_); }
+    static uint64_t bytes_of(const FoundState & state);  // of its files
+    // So many bytes are to be written. Where the disk has less, states go as above, if that helps.
+    void make_room(uint64_t bytes) const;
+    void make_room(uint64_t bytes, uint64_t available) const;  // of the disk
 
 private:
     StateStore(std::string folder, uint64_t most_bytes) : folder_(std::move(folder)), most_bytes_(most_bytes) {}

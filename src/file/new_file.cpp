@@ -181,6 +181,10 @@ Status NewFile::rewind() {
     return std::fseek(file_.get(), 0, SEEK_SET) == 0 ? Status() : failure();
 }
 
+Status NewFile::sync() {
+    return std::fflush(file_.get()) == 0 && fsync(fileno(file_.get())) == 0 ? Status() : failure();
+}
+
 Status NewFile::close() {
     return std::fclose(file_.release()) == 0 ? Status() : failure();
 }
@@ -200,7 +204,7 @@ Status NewFile::give_name() {
 
 Status NewFile::publish() {
     if (private_) {  // still locked
-        if (std::fflush(file_.get()) != 0 || fsync(fileno(file_.get())) != 0) { return failure(); }
+        PITH_RETURN_IF_ERROR(sync());
     } else if (file_) {
         PITH_RETURN_IF_ERROR(close());
     }

@@ -43,6 +43,9 @@ public:
     Status write(const void * data, size_t size_bytes);
     // Goes back to the beginning: the next write() overwrites the first bytes.
     Status rewind();
+    // After the last byte: what was written is on the disk when this returns. So, after a power failure, there is either the
+    // file whose place it takes or this one, whole.
+    Status sync();
     // After the last byte. Only publish() may follow.
     Status close();
     // Moves the file to the path. Calls close() first if that has not been done.

@@ -178,6 +178,31 @@ TEST(StateStore, WhatWasNotUsedForLongestGoesFirst) {
     EXPECT_EQ(left(), "00000");
 }
 
+// The disk is full long before the limit: what nobody used for longest makes room, where that is enough.
+TEST(StateStore, AFullDiskLosesWhatWasNotUsedForLongest) {
+    const TempFolder folder;
+    auto store = StateStore::open(folder.file("s"), kNoLimit);
+    ASSERT_TRUE(store.ok());
+    std::vector<std::string> paths;
+    for (unsigned i = 0; i < 3; ++i) {
+        const auto tokens = some_tokens(20, i);
+        ASSERT_TRUE(put(*store, kScope, tokens).ok());
+        paths.push_back(store->path_of(kScope, tokens));
+    }
+    const uint64_t bytes = std::filesystem::file_size(paths[0]);
+    store->touch({{paths[0]}, 20});
+    const auto n_there = [&] { return std::ranges::count_if(paths, [&](const auto & path) { return store->holds(path); }); };
+    store->make_room(5 * bytes, 5 * bytes);
+    EXPECT_EQ(n_there(), 3);
+    store->make_room(5 * bytes, bytes);  // would not be enough
+    EXPECT_EQ(n_there(), 3);
+    store->make_room(bytes);  // the disk that this runs on has so much
+    EXPECT_EQ(n_there(), 3);
+    store->make_room(5 * bytes, 4 * bytes);
+    EXPECT_EQ(n_there(), 2);
+    EXPECT_FALSE(store->holds(paths[1]));
+}
+
 // Parts of a state are found together, or not at all; two states share the files that they begin with.
 TEST(StateStore, FindsStatesInSeveralFiles) {
     const TempFolder folder;

@@ -1,4 +1,5 @@
 // cache_test.cpp - contexts in files, from the command line: compress and ask, save and go on, look and verify.
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <chrono>
@@ -55,6 +56,20 @@ protected:
     std::string book_;
     std::string file_;
 };
+
+// `ulimit -f`, and LimitFSIZE of services: a signal that ends the process, unless it is ignored.
+TEST_F(CacheFiles, ALimitOnTheSizeOfFilesIsAWriteThatFails) {
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    rlimit small = before;
+    small.rlim_cur = 4096;
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const Outcome outcome = compress({"-q"});
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+    EXPECT_NE(outcome.err.find("'" + file_ + "' cannot be written: File too large"), std::string::npos) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(file_));
+}
 
 // Compressed before anybody knows the question, by a policy that takes the newest tokens for one: a line says so.
 TEST_F(CacheFiles, APolicyThatDoesNotFitAQuestionAskedLaterIsTold) {

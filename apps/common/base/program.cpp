@@ -2,6 +2,7 @@
 #include "common/base/program.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -64,6 +65,8 @@ int finish(int exit_code) {
 }  // namespace
 
 int main_of(const Program & program, const Arguments & arguments) {
+    // A limit on the size of files (ulimit -f) shows as a failed write, which says what to do, and not as a signal.
+    std::signal(SIGXFSZ, SIG_IGN);
     try {
         return finish(read_and_run(program, arguments));
     } catch (const std::bad_alloc &) {

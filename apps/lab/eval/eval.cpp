@@ -1,5 +1,4 @@
 // eval.cpp - `pith eval`: benchmarks under policies and budgets; tables of runs, and runs side by side.
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -112,8 +111,6 @@ void add_eval_command(CLI::App & root, int & exit_code) {
     add_merge_command(*command, exit_code);
     command->callback([flags, list, command, &exit_code] {
         if (!command->get_subcommands().empty()) { return; }
-        // A limit on file sizes shows as a failed write, which says what to do, and not as a signal.
-        std::signal(SIGXFSZ, SIG_IGN);
         exit_code = *list ? list_command() : run_eval(*flags);
     });
 }

@@ -7,6 +7,8 @@
 #include "core/byte_stream.h"
 #include "core/guarded.h"
 #include "core/hash64.h"
+#include "core/simd.h"
+#include "device/amx.h"
 #include "engine/parts/model_parts.h"
 #include "engine/rest/resume.h"
 #include "engine/rest/saved_session.h"
@@ -120,6 +122,13 @@ std::optional<StateScope> StoredStates::scope_of(const LiveSession & session, co
     equal.text(asks_gates ? session.gates->gate().hash() : "");
     write_plan(plan, equal);
     equal.text(whose);
+    // Others round otherwise, and so may evict others: who shares a folder of states shares the way they are computed.
+    equal.text(session.ledger.attention);
+    equal.flag(has_wide_registers());
+    equal.flag(has_amx_bytes());
+    for (const DeviceUse & device : session.ledger.devices) { equal.text(device.name); }
+    equal.number(
+        static_cast<uint64_t>(session.file->resident_copies_bytes()));  // of weights that were arranged anew, or were not
     if (session.options.cold) {
         equal.text(to_string(*session.options.cold));
         equal.number(session.options.cold_bytes);
@@ -324,12 +333,28 @@ Status StoredStates::keep_cold(const LiveSession & session, const StateScope & s
     return {};
 }
 
+uint64_t StoredStates::bytes_to_write(const Sequence & seq, const StateScope & scope,
+                                      const std::optional<FoundState> & found) const {
+    const auto less = [](uint64_t bytes, const std::optional<FoundState> & there) {
+        const uint64_t written = there ? StateStore::bytes_of(*there) : 0;
+        return bytes - std::min(bytes, written);
+    };
+    const uint64_t cold = scope.cold != 0 ? seq.cold.size_bytes() : 0;
+    const bool is_there = found && found->n_tokens == seq.n_tokens;
+    const uint64_t state = is_there ? 0 : bytes_in_file(seq) - cold;
+    const std::vector<int32_t> tokens = cold > 0 ? seq.tokens.all() : std::vector<int32_t>();
+    return less(state, scope.prefixes ? found : std::nullopt) + (cold > 0 ? less(cold, store_->find(scope.cold, tokens)) : 0);
+}
+
 void StoredStates::keep(const LiveSession & session, const StateScope & scope) {
     if (!store_ || bytes_in_file(session.seq) > store_->most_bytes() / kMostShare) { return; }
     const Status status = guarded([&]() -> Status {
         const std::vector<int32_t> tokens = session.seq.tokens.all();
-        const auto found = find_file(scope, tokens);
+        auto found = find_file(scope, tokens);
         const bool shares_cold = scope.cold != 0 && session.seq.cold.size_bytes() > 0;
+        if (found) { touch(*found, scope, tokens); }  // what is there of it goes last
+        store_->make_room(bytes_to_write(session.seq, scope, found));
+        found = find_file(scope, tokens);  // some of it may have gone
         if (shares_cold) { PITH_RETURN_IF_ERROR(keep_cold(session, scope, tokens)); }
         if (found && found->n_tokens == std::ssize(tokens)) {
             touch(*found, scope, tokens);

@@ -81,6 +81,8 @@ private:
                                                    std::vector<std::string> & files) const;
     // It was used: it, and what lies beside it.
     void touch(const FoundState & found, const StateScope & scope, std::span<const int32_t> tokens) const;
+    // What keep() will write, or a little more.
+    uint64_t bytes_to_write(const Sequence & seq, const StateScope & scope, const std::optional<FoundState> & found) const;
     Status keep_cold(const LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens);
     std::optional<FoundState> find_file(const StateScope & scope, std::span<const int32_t> tokens) const;
 
