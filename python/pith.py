@@ -4,8 +4,8 @@
     model = pith.Model("model.gguf")
     session = model.session(policy="snapkv", budget="1024")
     session.prefill(model.tokenize("Once upon a time"))
-    for token in session.generate(32):
-        print(model.text(token), end="", flush=True)
+    for text in model.texts(session.generate(32)):
+        print(text, end="", flush=True)
     print(session.ledger()["kv_allocated_bytes"])
 
 Many prompts, together through each pass over the weights:
@@ -26,13 +26,18 @@ what to do.
 """
 
 import array
+import codecs
+import collections
 import ctypes
 import ctypes.util
 import functools
+import itertools
 import json
 import operator
 import os
+import re
 import threading
+import traceback
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 CODES = ("ok", "invalid_argument", "not_found", "bad_file", "unsupported", "missing_evidence", "not_finite", "budget",
@@ -58,6 +63,14 @@ def _integer(kind, value, name):
     if kind(value).value != value:
         raise Error(CODES.index("invalid_argument"), f"{name} is {value}, which is beyond {8 * ctypes.sizeof(kind)} bits", name)
     return value
+
+
+def _lane(layer, kv_head):
+    return _integer(c_int32, layer, "layer"), _integer(c_int32, kv_head, "kv_head")
+
+
+def _number(number):
+    return _integer(c_int64, number, "number")
 
 
 _MODEL_PROGRESS = ctypes.CFUNCTYPE(c_bool, c_double, c_void_p)
@@ -309,8 +322,8 @@ except (OSError, AttributeError) as error:  # it is not there, or older than thi
 def _check(code):
     if code == 0:
         return
-    error = Error(code, _lib.pith_error().decode(errors="replace"), _lib.pith_error_field().decode())
-    cause = _Callback.cause_of(str(error))
+    line, cause = _Callback.cause_of(_lib.pith_error().decode(errors="replace"))
+    error = Error(code, line, _lib.pith_error_field().decode())
     if cause is not None and not isinstance(cause, Exception):  # Ctrl-C, SystemExit: no error of the call
         raise cause
     raise error from cause
@@ -356,26 +369,56 @@ def _goes_on(answer):
 class _Callback:
     """A function that C calls: what it raises ends the call that it came in, as the cause of the pith.Error there."""
 
-    _failed = {}  # what the errors' lines name → what was raised
+    _MOST = 64  # of what was raised, kept for whoever asks for a request's error
+    _numbers = itertools.count(1)
+    _raised = collections.OrderedDict()  # number → what was raised
 
-    def __init__(self, kind, name, call):
-        self._said = None  # alive until the next call
+    def __init__(self, kind, call):
+        self._said = collections.deque(maxlen=16)  # alive until C has copied it; it may be called by several threads
 
         def work(*arguments):
             try:
                 call(*arguments)
-                _Callback._failed.pop(name, None)
                 return None
             except BaseException as error:  # C has no way to hand it on
-                _Callback._failed[name] = error
-                self._said = ctypes.create_string_buffer(f"{type(error).__name__}: {error}".encode(errors="replace"))
-                return ctypes.addressof(self._said)
+                traceback.clear_frames(error.__traceback__.tb_next)  # what they hold must not stay as long as this does
+                number = next(_Callback._numbers)
+                _Callback._raised[number] = error
+                while len(_Callback._raised) > _Callback._MOST:
+                    _Callback._raised.popitem(last=False)
+                line = f"[raised {number}] {type(error).__name__}: {error}"
+                said = ctypes.create_string_buffer(line.encode(errors="replace"))
+                self._said.append(said)
+                return ctypes.addressof(said)
 
         self.function = kind(work)
 
     @classmethod
     def cause_of(cls, line):
-        return next((cls._failed.pop(name) for name in list(cls._failed) if name in line), None)
+        """The line without the number in it, and what was raised."""
+        found = re.search(r"\[raised (\d+)\] ", line)
+        if found is None:
+            return line, None
+        number = int(found[1])
+        cause = cls._raised.get(number)
+        if not isinstance(cause, Exception):  # Ctrl-C, SystemExit: once
+            cls._raised.pop(number, None)
+        return line[:found.start()] + line[found.end():], cause
+
+
+def _give(holders, key, callback, call):
+    """call() hands a callback to C. It is held from before, since Ctrl-C may be raised once C has it; where C refused, no longer.
+    key: None: what call() returns."""
+    pending = object()
+    holders[pending] = callback
+    try:
+        given = call()
+    except Error:
+        del holders[pending]
+        raise
+    holders[given if key is None else key] = callback
+    del holders[pending]
+    return given
 
 
 @functools.lru_cache(maxsize=None)
@@ -502,9 +545,9 @@ def register_scorer(name, score, needs=(), window=0, sinks=0, recent=None, help=
                 for j, value in enumerate(row):
                     lane.scores[j] = value
 
-    callback = _Callback(_SCORE, f"scorer '{name}'", call)
-    _check(_lib.pith_register_scorer(name.encode(), byref(options), callback.function, None))
-    _scorers[name] = callback
+    callback = _Callback(_SCORE, call)
+    _give(_scorers, name, callback,
+          lambda: _check(_lib.pith_register_scorer(name.encode(), byref(options), callback.function, None)))
 
 
 def unregister_scorer(name):
@@ -561,6 +604,8 @@ class _Handle:
     """Frees what it holds when it goes, or at close(): a session or an engine that a call is in raises pith.Error then, and stays."""
 
     _free = None
+    _closing = threading.RLock()  # of all: what frees one may let another go
+    _closes = False
 
     def __init__(self):
         self._pointer = c_void_p()
@@ -572,9 +617,20 @@ class _Handle:
         return self._pointer
 
     def close(self):
-        if self._pointer:
+        with _Handle._closing:
+            if not self._pointer or self._closes:
+                return
+            self._closes = True
+        stays = False
+        try:
             _check(self._free(self._pointer) or 0)
-            self._pointer = c_void_p()
+        except Error:
+            stays = True
+            raise
+        finally:  # also where Ctrl-C came while C freed it
+            if not stays:
+                self._pointer = c_void_p()
+            self._closes = False
 
     def __reduce_ex__(self, _):
         raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: it lies in the library's memory")
@@ -673,16 +729,24 @@ class Model(_Handle):
 
     def piece(self, token, special=False):
         """The bytes of one token: a character may need several tokens."""
-        return _text(lambda room, size: _lib.pith_token_text(self._handle, token, special, room, size))
+        return _text(lambda room, size: _lib.pith_token_text(self._handle, _integer(c_int32, token, "token"), special, room, size))
 
     def text(self, token, special=False):
+        """The text of one token by itself: "\ufffd" for a part of a character. texts() joins such parts."""
         return self.piece(token, special).decode(errors="replace")
+
+    def texts(self, tokens, special=False):
+        """The text of tokens as they come, a piece each: a character of several tokens comes with its last one."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for token in tokens:
+            yield decoder.decode(self.piece(token, special))
+        yield decoder.decode(b"", final=True)
 
     def detokenize(self, tokens, special=False):
         return b"".join(self.piece(token, special) for token in tokens).decode(errors="replace")
 
     def is_end(self, token):
-        return bool(_lib.pith_is_end_of_generation(self._handle, token))
+        return bool(_lib.pith_is_end_of_generation(self._handle, _integer(c_int32, token, "token")))
 
     def chat_text(self, messages, add_assistant=True, tools=None, variables=None, reasoning=None):
         """messages: [{"role": "user", "content": "…"}, …], with "reasoning_content", "tool_calls", "tool_call_id" as OpenAI's;
@@ -708,6 +772,8 @@ class Model(_Handle):
         session = Session.__new__(Session)
         _Interruptible.__init__(session)
         session.model = self
+        session._watches = {}
+        n_threads = _integer(c_int32, n_threads, "n_threads")
         if isinstance(path, SessionFile):
             _check(_lib.pith_session_file_session(path._handle, self._handle, n_threads, byref(session._pointer)))
         else:
@@ -731,6 +797,7 @@ class Session(_Interruptible):
     def __init__(self, model, pinned=(), **options):
         super().__init__()
         self.model = model
+        self._watches = {}  # callbacks that C may have
         given, _kept = _session_options(options, pinned)
         _check(_lib.pith_session_new(model._handle, byref(given), byref(self._pointer)))
         _check(_lib.pith_session_cancel_by(self._handle, self._flag._handle))
@@ -802,7 +869,7 @@ class Session(_Interruptible):
 
     def lane_positions(self, layer, kv_head):
         positions, size = POINTER(c_int32)(), c_size_t()
-        _check(_lib.pith_lane_positions(self._handle, layer, kv_head, byref(positions), byref(size)))
+        _check(_lib.pith_lane_positions(self._handle, *_lane(layer, kv_head), byref(positions), byref(size)))
         return positions[:size.value] if size.value else []
 
     def watch_hidden(self, watch):
@@ -812,10 +879,10 @@ class Session(_Interruptible):
         call, and is the cause of the pith.Error; the session is then as before."""
         callback = None
         if watch is not None:
-            callback = _Callback(_HIDDEN, "watch_hidden", lambda layer, first, n, n_embd, rows, _: watch(
+            callback = _Callback(_HIDDEN, lambda layer, first, n, n_embd, rows, _: watch(
                 layer, first, _array(rows, (n, n_embd))))
-        _check(_lib.pith_session_watch_hidden(self._handle, callback.function if callback else _HIDDEN(), None))
-        self._watch = callback
+        _give(self._watches, "now", callback, lambda: _check(
+            _lib.pith_session_watch_hidden(self._handle, callback.function if callback else _HIDDEN(), None)))
 
     def snapshot(self):
         snapshot = Snapshot()
@@ -906,12 +973,12 @@ class Engine(_Interruptible):
     def submit(self, tokens, n_question=0, after=0, keep=False, questions=(), max_tokens=256, stop=(), stop_at_end=True,
                priority=0, sampler=None, choose=None, on_token=None, pinned=(), cache_name="", cache_at=(), use_cache=True,
                repair=True, **options):
-        """Takes a request and returns its number; step() or run() serve it. options: those of struct pith_session_options. after:
-        the number of a request to go on from, which was submitted with keep and is done; questions: a list of tokens' lists, in
+        """Takes a request and returns its number; step() or run() serve it. options: those of struct pith_session_options; of what
+        is the engine's (K/V types, rotation, threads) or for sessions (n_snapshots, observe) no values of their own. after: the number of a request to go on from, which was submitted with keep and is done; questions: a list of tokens' lists, in
         whose sight what is kept is chosen. cache_name, cache_at: with a folder of states (the engine's cache_dir), who may find
         this prompt's, and behind how many of its tokens prompts that begin like it may part; use_cache=False: no state is
         looked for, and none is left. repair=False: of a request with `cold`, what its end looks for among what was evicted is
-        only told (ledger()'s kv_missed). choose(logits) -> token, or a sampler, says what comes next; on_token(token) -> bool
+        only told (ledger()'s kv_missed); with max_tokens=0 nothing is looked for. choose(logits) -> token, or a sampler, says what comes next; on_token(token) -> bool
         is shown every token, and False ends the answer. An exception in either ends the request, and is raised by step() or run(),
         which may call them on another thread."""
         request = _Request()
@@ -938,9 +1005,12 @@ class Engine(_Interruptible):
             hooks.append(_ON_TOKEN(_hook(raised, False, lambda token, _: _goes_on(on_token(token)))))
             request.on_token = hooks[-1]
         number = c_int64()
-        _check(_lib.pith_engine_submit(self._handle, byref(request), byref(number)))
-        self._hooks[number.value] = hooks
-        return number.value
+
+        def submit():
+            _check(_lib.pith_engine_submit(self._handle, byref(request), byref(number)))
+            return number.value
+
+        return _give(self._hooks, None, hooks, submit)
 
     def step(self):
         """One pass over the weights. True: there is more to do."""
@@ -959,42 +1029,42 @@ class Engine(_Interruptible):
         _lib.pith_cancel_set(self._flag._handle)
 
     def cancel(self, number):
-        _check(_lib.pith_engine_cancel(self._handle, number))
+        _check(_lib.pith_engine_cancel(self._handle, _number(number)))
 
     def forget(self, number):
-        _check(_lib.pith_engine_forget(self._handle, number))
+        _check(_lib.pith_engine_forget(self._handle, _number(number)))
         self._hooks.pop(number, None)
 
     def state(self, number):
         """One of STATES."""
-        return STATES[_looked(_lib.pith_engine_state(self._handle, number))]
+        return STATES[_looked(_lib.pith_engine_state(self._handle, _number(number)))]
 
     def check(self, number):
         """Raises what the request failed with."""
-        _check(_lib.pith_engine_status(self._handle, number))
+        _check(_lib.pith_engine_status(self._handle, _number(number)))
 
     def answer(self, number):
         """Its tokens so far."""
         size = c_size_t()
-        tokens = _looked(_lib.pith_engine_answer(self._handle, number, byref(size)))
+        tokens = _looked(_lib.pith_engine_answer(self._handle, _number(number), byref(size)))
         return tokens[:size.value] if size.value else []
 
     def lane_positions(self, number, layer, kv_head):
         positions, size = POINTER(c_int32)(), c_size_t()
-        _check(_lib.pith_engine_lane_positions(self._handle, number, layer, kv_head, byref(positions), byref(size)))
+        _check(_lib.pith_engine_lane_positions(self._handle, _number(number), *_lane(layer, kv_head), byref(positions), byref(size)))
         return positions[:size.value] if size.value else []
 
     def n_cached(self, number):
         """Tokens of its prompt that came from the folder of states."""
-        return _looked(_lib.pith_engine_n_cached(self._handle, number))
+        return _looked(_lib.pith_engine_n_cached(self._handle, _number(number)))
 
     def n_read(self, number):
         """Tokens of its prompt that are read, those of a stored state included."""
-        return _looked(_lib.pith_engine_n_read(self._handle, number))
+        return _looked(_lib.pith_engine_n_read(self._handle, _number(number)))
 
     def questions_seen(self, number):
         """Of a request whose prompt has been read: whether it was compressed in the sight of its questions."""
-        return _looked(_lib.pith_engine_questions_seen(self._handle, number))
+        return _looked(_lib.pith_engine_questions_seen(self._handle, _number(number)))
 
     def ledger(self, number=None):
         """Of one request, or of all together."""
@@ -1003,5 +1073,5 @@ class Engine(_Interruptible):
             _check(_lib.pith_engine_get_ledger(self._handle, byref(ledger)))
         else:
             ledger = _Ledger(size=ctypes.sizeof(_Ledger))
-            _check(_lib.pith_engine_request_ledger(self._handle, number, byref(ledger)))
+            _check(_lib.pith_engine_request_ledger(self._handle, _number(number), byref(ledger)))
         return _values(ledger)

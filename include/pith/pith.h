@@ -77,8 +77,9 @@ PITH_API void pith_set_log(pith_log_fn log, void * user);
 /* ---- ending long calls ---- */
 
 /* A flag for sessions and engines (pith_session_cancel_by, pith_engine_cancel_by): soon after it is set, in the middle of a
- * chunk or of an eviction, the call that runs ends with PITH_CANCELLED, and all is as before it. It stays set until it is
- * cleared. It may be set from any thread, and from a signal handler. */
+ * chunk or of an eviction, the call that runs ends with PITH_CANCELLED, and all is as before it; pith_append() and
+ * pith_decode() feed their token to its end. It stays set until it is cleared. It may be set from any thread, and from a signal
+ * handler. */
 PITH_API pith_code pith_cancel_new(pith_cancel ** cancel);
 PITH_API void pith_cancel_free(pith_cancel * cancel); /* whom it was given go on without */
 PITH_API void pith_cancel_set(pith_cancel * cancel);
@@ -434,8 +435,8 @@ struct pith_request {
     size_t size;
     const int32_t * tokens;
     size_t n_tokens;
-    /* Policy, budget, prefill, chunk, evict_every, pinned, heads_file, draft_ngram, cold, cold_bytes; the rest is the engine's.
-     * NULL: the defaults. */
+    /* type_k, type_v, rotate_kv and n_threads are the engine's, n_snapshots and observe are for sessions: values that are
+     * neither the defaults nor the engine's are refused. NULL: the defaults. */
     const struct pith_session_options * options;
     int32_t n_question; /* 0; tokens at the prompt's end that ask */
     /* The request to go on from, which must be done and have been submitted with `keep`: the tokens come behind what it holds,
@@ -462,7 +463,7 @@ struct pith_request {
     size_t n_cache_at;
     bool use_cache; /* true; false: no state is looked for, in memory or in a folder, and none is left */
     /* true: with options.cold, what the prompt's newest tokens look for among what was evicted comes back within the budget;
-     * false: it is only told (pith_ledger's kv_missed) */
+     * false: it is only told (pith_ledger's kv_missed); with max_tokens 0 nothing is looked for */
     bool repair;
 };
 PITH_API void pith_request_init(struct pith_request * request, size_t size); /* size: sizeof *request */

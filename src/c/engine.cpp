@@ -60,6 +60,28 @@ Result<std::vector<int32_t>> tokens_of(const int32_t * tokens, size_t n, const c
     return std::vector<int32_t>(tokens, tokens + n);
 }
 
+// What all requests of an engine share is the engine's: another value of it would be left out without a word.
+Status leave_to_engine(const pith::SessionOptions & given, const pith::EngineOptions & engines) {
+    const pith::SessionOptions defaults;
+    const char * wrong = nullptr;
+    const auto look = [&wrong](const char * name, auto value, auto by_default, auto of_engine) {
+        if (value != by_default && value != of_engine) { wrong = name; }
+    };
+    look("type_k", given.type_k, defaults.type_k, engines.type_k);
+    look("type_v", given.type_v, defaults.type_v, engines.type_v);
+    look("rotate_kv", given.rotate_kv, defaults.rotate_kv, engines.rotate_kv);
+    look("n_threads", given.n_threads, defaults.n_threads, engines.n_threads);
+    look("n_snapshots", given.n_snapshots, defaults.n_snapshots, defaults.n_snapshots);
+    if (!given.observe.empty()) {
+        return {ErrorCode::kInvalidArgument,
+                pith::Item{"observe"} + " is for sessions, which can become another policy: leave it out of a request"};
+    }
+    if (wrong == nullptr) { return {}; }
+    return {ErrorCode::kInvalidArgument,
+            pith::Item{wrong} +
+                " of a request is not the engine's, which all of its requests share: " + "leave it out, or make the engine so"};
+}
+
 // A callback that throws ends the request: Engine sees to that.
 Result<pith::Request> request_of(const pith_engine & engine, const pith_request & given) {
     pith::Request request;
@@ -68,6 +90,7 @@ Result<pith::Request> request_of(const pith_engine & engine, const pith_request 
     PITH_ASSIGN_OR_RETURN(request.stop, tokens_of(given.stop, given.n_stop, "stop"));
     if (given.stop_at_end) { request.stop.insert(request.stop.end(), engine.end_tokens.begin(), engine.end_tokens.end()); }
     PITH_ASSIGN_OR_RETURN(request.options, session_options(given.options));
+    PITH_RETURN_IF_ERROR(leave_to_engine(request.options, engine.options));
     request.n_question = given.n_question;
     request.after = given.after;
     request.keep = given.keep;
@@ -115,7 +138,7 @@ pith_code pith_engine_new(const pith_model * model, const struct pith_engine_opt
         const pith::ModelInfo & info = model->model.info();
         std::vector<int32_t> ends;
         if (model->tokenizer.ok()) { ends = (*model->tokenizer)->end_of_generation_tokens(); }
-        *engine = new pith_engine{std::move(made), std::move(ends), info.n_layers, info.n_kv_heads};
+        *engine = new pith_engine{std::move(made), wanted, std::move(ends), info.n_layers, info.n_kv_heads};
         return {};
     });
 }

@@ -46,6 +46,7 @@ struct pith_sampler {
 };
 struct pith_engine {
     pith::Engine engine;
+    pith::EngineOptions options;
     std::vector<int32_t> end_tokens;  // of the model
     int n_layers = 0;
     int n_kv_heads = 0;

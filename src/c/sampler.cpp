@@ -107,5 +107,8 @@ pith_code pith_sampler_accept(pith_sampler * sampler, int32_t token) {
 }
 
 void pith_sampler_reset(pith_sampler * sampler) {
-    if (sampler != nullptr) { sampler->parts->sampler.reset(); }
+    static_cast<void>(guarded([&]() -> Status {  // its code: pith_last_code()
+        if (sampler != nullptr) { sampler->parts->sampler.reset(); }
+        return {};
+    }));
 }

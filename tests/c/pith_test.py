@@ -1,6 +1,7 @@
 """pith_test.py - python/pith.py does what libpith does.   python pith_test.py MODEL.gguf   (PITH_LIBRARY: the library)"""
 import copy
 import ctypes
+import gc
 import os
 import pickle
 import signal
@@ -511,7 +512,75 @@ class Python(unittest.TestCase):
         session.prefill(self.context)
         self.assertEqual(session.n_tokens(), N_CONTEXT)
         session.close()
+        with self.assertRaises(pith.Error) as again:  # whatever went well meanwhile
+            engine.check(number)
+        self.assertIs(again.exception.__cause__, failed.exception.__cause__)
+        self.assertEqual(str(again.exception), str(failed.exception))
+        self.assertNotIn("[", str(failed.exception))
         engine.close()
+
+    def test_what_c_has_freed_is_freed_once(self):
+        session = self.model.session(policy="full", n_threads=1)
+        free = session._free
+
+        def interrupted(pointer):
+            free(pointer)
+            raise KeyboardInterrupt
+
+        session._free = interrupted
+        with self.assertRaises(KeyboardInterrupt):
+            session.close()
+        session.close()
+        with self.assertRaises(pith.Error) as closed:
+            session.n_tokens()
+        self.assertIn("closed", str(closed.exception))
+
+    def test_a_callback_lives_as_long_as_c_has_it(self):
+        engine, said = self.model.engine(n_threads=1), []
+        submit = pith._lib.pith_engine_submit
+
+        def interrupted(*arguments):
+            submit(*arguments)
+            raise KeyboardInterrupt
+
+        pith._lib.pith_engine_submit = interrupted
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                engine.submit(self.context, max_tokens=3, stop_at_end=False, on_token=said.append)
+        finally:
+            pith._lib.pith_engine_submit = submit
+        gc.collect()
+        engine.run()
+        self.assertEqual(len(said), 3)
+        with self.assertRaises(pith.Error):
+            engine.submit([-1], on_token=said.append)
+        self.assertEqual(len(engine._hooks), 1)
+
+    def test_a_character_of_several_tokens_comes_with_its_last(self):
+        tokens = self.model.tokenize("a\U0001F333b", add_special=False)
+        self.assertIn("\ufffd", "".join(self.model.text(token) for token in tokens))
+        self.assertEqual("".join(self.model.texts(tokens)), self.model.detokenize(tokens))
+        self.assertEqual("".join(self.model.texts(tokens[:-2])), self.model.detokenize(tokens[:-2]))  # ends within it
+
+    def test_what_is_the_engines_is_refused_of_a_request(self):
+        engine = self.model.engine(n_threads=1, type_k="bf16")
+        for field, value in (("type_k", "f32"), ("type_v", "bf16"), ("rotate_kv", False), ("n_threads", 2), ("n_snapshots", 1),
+                             ("observe", "h2o")):
+            with self.assertRaises(pith.Error) as refused:
+                engine.submit(self.context, **{field: value})
+            self.assertEqual(refused.exception.field, field)
+        engine.submit(self.context, type_k="bf16", n_threads=1)
+
+    def test_numbers_of_more_bits_than_c_has_are_refused(self):
+        session, engine = self.model.session(n_threads=1), self.model.engine(n_threads=1)
+        number = engine.submit(self.context, max_tokens=0, keep=True)
+        for wrong in (lambda: self.model.text(2**32 + 5), lambda: self.model.is_end(2**32 + 5), lambda: session.lane_positions(2**32, 0),
+                      lambda: engine.state(2**64 + number), lambda: engine.forget(2**64 + number),
+                      lambda: engine.lane_positions(number, 2**32, 0)):
+            with self.assertRaises(pith.Error) as refused:
+                wrong()
+            self.assertIn("bits", str(refused.exception))
+        self.assertEqual(engine.state(number), "waiting")
 
     def test_wrong_scorers_and_scores_are_refused(self):
         with self.assertRaises(pith.Error) as taken:
