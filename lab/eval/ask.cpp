@@ -25,8 +25,13 @@ namespace {
 class UnitUnderCase {
 public:
     UnitUnderCase(Session & session, const Tokenizer & tokenizer, const EvalUnit & unit, const RunHooks & hooks,
-                  bool keep_prompts = false)
-        : session_(session), tokenizer_(tokenizer), unit_(unit), hooks_(hooks), keep_prompts_(keep_prompts) {}
+                  const EvalOptions & options)
+        : session_(session),
+          tokenizer_(tokenizer),
+          unit_(unit),
+          hooks_(hooks),
+          keep_prompts_(options.keep_prompts),
+          is_said_word_by_word_(options.session.evict_every > 0 || options.session.cold.has_value()) {}
 
     Result<std::vector<Answer>> answers() {
         const CompressedPrompt prompt = compressed();
@@ -94,11 +99,24 @@ private:
         std::vector<double> sums;
         for (size_t c = 0; c < question.choices.size(); ++c) {
             if (c > 0) { PITH_RETURN_IF_ERROR(session_.restore(asked)); }
-            PITH_ASSIGN_OR_RETURN(const double nll, sum_of_losses(session_, question.choices[c], hooks_));
+            PITH_ASSIGN_OR_RETURN(const double nll, is_said_word_by_word_
+                                                        ? loss_as_said(question.choices[c])
+                                                        : sum_of_losses(session_, question.choices[c], hooks_));
             sums.push_back(-nll);
         }
         choose_likeliest(question, sums, answer);
         return {};
+    }
+
+    // Token by token, as an answer is decoded.
+    Result<double> loss_as_said(std::span<const int32_t> tokens) {
+        double sum = 0;
+        for (size_t i = 0; i < tokens.size(); ++i) {
+            if (hooks_.cancel != nullptr && hooks_.cancel->load()) { return Status(ErrorCode::kCancelled, "cancelled"); }
+            sum += negative_log_likelihood(session_.logits(), tokens[i]);
+            if (i + 1 < tokens.size()) { PITH_RETURN_IF_ERROR(session_.append(tokens[i])); }
+        }
+        return sum;
     }
 
     Session & session_;
@@ -106,6 +124,7 @@ private:
     const EvalUnit & unit_;
     const RunHooks & hooks_;
     bool keep_prompts_;
+    bool is_said_word_by_word_;  // choices: where what is held depends on how they come
 };
 
 // Every token of the document from the ones before it, the cache evicted chunk by chunk.
@@ -146,7 +165,7 @@ Status measure_document(const Model & model, const Tokenizer & tokenizer, const 
     if (!ran.ok() && ran.code() != ErrorCode::kBudget) { return ran; }
     if (!ran.ok()) { return emit(refusals(unit, one, ran)); }
     Answer answer = named(unit.questions.front().key, one);
-    describe(answer, UnitUnderCase(session, tokenizer, unit, hooks).compressed(), /*with_lanes=*/true);
+    describe(answer, UnitUnderCase(session, tokenizer, unit, hooks, options).compressed(), /*with_lanes=*/true);
     answer.n_prompt = static_cast<int>(unit.compressed.size());
     const size_t n_scored = unit.compressed.size() - 1;
     answer.score = std::exp(std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(n_scored));
@@ -178,8 +197,7 @@ Status ask_apart(const Model & model, const Tokenizer & tokenizer, const EvalOpt
     if (!ran.ok()) { return emit(refusals(unit, one, ran)); }
     const double prefill_s = watch.seconds();
     const RunHooks behind = behind_the_prompt(hooks);
-    PITH_ASSIGN_OR_RETURN(std::vector<Answer> answers,
-                          UnitUnderCase(session, tokenizer, unit, behind, options.keep_prompts).answers());
+    PITH_ASSIGN_OR_RETURN(std::vector<Answer> answers, UnitUnderCase(session, tokenizer, unit, behind, options).answers());
     for (Answer & answer : answers) { answer = named(std::move(answer), one); }
     answers.front().prefill_s = prefill_s;
     return emit(answers);
@@ -202,8 +220,7 @@ Status ask_unit(const Model & model, const Tokenizer & tokenizer, const EvalOpti
     const VisitCase visit = [&](size_t index, Session & session, const Status & ran) -> Status {
         if (!ran.ok()) { return emit(refusals(unit, cases[index], ran)); }
         const double before_s = watch.seconds() - last_s;
-        PITH_ASSIGN_OR_RETURN(std::vector<Answer> answers,
-                              UnitUnderCase(session, tokenizer, unit, behind, options.keep_prompts).answers());
+        PITH_ASSIGN_OR_RETURN(std::vector<Answer> answers, UnitUnderCase(session, tokenizer, unit, behind, options).answers());
         for (Answer & answer : answers) { answer = named(std::move(answer), cases[index]); }
         (last_s == 0 ? answers.front().prefill_s : answers.front().answer_s) += before_s;
         last_s = watch.seconds();

@@ -261,10 +261,10 @@ private:
         const int limit = options_.n_samples;
         int n = 0;
         int n_all = 0;
+        PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> before, tokens_before_text(tokenizer_));
         for (size_t t = 0; t < options_.texts.size(); ++t) {
             PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokenizer_.encode(options_.texts[t], false, false));
-            const bool has_bos = tokenizer_.bos() >= 0;
-            const auto width = static_cast<size_t>(length - (has_bos ? 1 : 0));
+            const size_t width = static_cast<size_t>(length) - before.size();
             if (tokens.size() < width) {
                 const std::string name = "text " + std::to_string(t + 1);
                 leave_out("perplexity", length, name,
@@ -275,8 +275,7 @@ private:
             }
             n_all += static_cast<int>(tokens.size() / width);
             for (size_t begin = 0; begin + width <= tokens.size() && (limit == 0 || n < limit); begin += width, ++n) {
-                std::vector<int32_t> document;
-                if (has_bos) { document.push_back(tokenizer_.bos()); }
+                std::vector<int32_t> document = before;
                 const auto from = tokens.begin() + static_cast<std::ptrdiff_t>(begin);
                 document.insert(document.end(), from, from + static_cast<std::ptrdiff_t>(width));
                 add_document(std::move(document), length, n,

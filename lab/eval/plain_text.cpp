@@ -11,11 +11,17 @@ constexpr int kSpareTokens = 64;  // asked for beyond the text's length: documen
 
 }  // namespace
 
+Result<std::vector<int32_t>> tokens_before_text(const Tokenizer & tokenizer) {
+    PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokenizer.encode("", true, false));
+    const bool begins = tokenizer.bos() >= 0 && !tokens.empty() && tokens.front() == tokenizer.bos();
+    tokens.resize(begins ? 1 : 0);
+    return tokens;
+}
+
 Result<std::vector<int32_t>> make_plain_tokens(const Tokenizer & tokenizer, uint64_t seed, int index, int n) {
     const corpus::Document document = corpus::make_plain_text(
         corpus::SeedSpace::kValidation, seed, static_cast<uint64_t>(index), n + kSpareTokens, count_tokens_of(tokenizer));
-    std::vector<int32_t> tokens;
-    if (tokenizer.bos() >= 0) { tokens.push_back(tokenizer.bos()); }
+    PITH_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, tokens_before_text(tokenizer));
     for (const corpus::Segment & segment : document.segments) {
         PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> piece, tokenizer.encode(segment.text, false, false));
         tokens.insert(tokens.end(), piece.begin(), piece.end());

@@ -1,4 +1,5 @@
-// plain_text.h - held-out text of the built-in generator as tokens. Stage: eval.
+// plain_text.h - text that stands for itself as tokens: its beginning, and held-out text of the built-in generator. Stage:
+// eval.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,10 @@
 
 namespace pith {
 
-// Exactly n tokens, the begin token (where the model has one) included. Deterministic in seed and index.
+// What the tokeniser puts in front of a text: the begin token, or nothing, also where the vocabulary has such a token.
+Result<std::vector<int32_t>> tokens_before_text(const Tokenizer & tokenizer);
+
+// Exactly n tokens, those before the text included. Deterministic in seed and index.
 Result<std::vector<int32_t>> make_plain_tokens(const Tokenizer & tokenizer, uint64_t seed, int index, int n);
 
 }  // namespace pith

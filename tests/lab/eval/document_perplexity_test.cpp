@@ -7,6 +7,7 @@
 
 #include "eval/evaluate.h"
 #include "eval/report/eval_table.h"
+#include "model/gguf_edit.h"
 #include "model/llama_logits.h"
 
 namespace pith::document_perplexity_test {
@@ -83,6 +84,34 @@ TEST(DocumentPerplexity, ATextIsCutIntoStretchesOfTheLengthAsked) {
         joined.insert(joined.end(), unit.compressed.begin() + 1, unit.compressed.end());
     }
     EXPECT_TRUE(std::equal(joined.begin(), joined.end(), tokens.begin()));
+}
+
+// A vocabulary may have a begin token that its tokeniser does not put in front of texts, as SmolLM2's and Qwen2.5's.
+TEST(DocumentPerplexity, BeginsAsTheTokeniserDoes) {
+    if (!std::filesystem::exists(kModel)) { GTEST_SKIP() << "no reference model"; }
+    const testing::TempFolder folder;
+    const std::string path = folder.file("no-begin.gguf");
+    ASSERT_TRUE(testing::edit_gguf(kModel, path, {.metadata = [](gguf_context * gguf) {
+                                       gguf_set_val_bool(gguf, "tokenizer.ggml.add_bos_token", false);
+                                   }}));
+    const auto model = Model::load(path);
+    const auto tokenizer = Tokenizer::load(path);
+    ASSERT_GE(tokenizer->bos(), 0);
+    EvalOptions options;
+    options.family = "perplexity";
+    options.lengths = {20};
+    options.n_samples = 2;
+    options.texts = {"Anna kept the key in the garden. Anna kept the key in the garden. Anna kept the key in the garden."};
+    for (int i = 0; i < 2; ++i) {
+        const auto plan = plan_evaluation(*model, *tokenizer, options);
+        ASSERT_TRUE(plan.ok()) << plan.status().message();
+        ASSERT_FALSE(plan->units.empty());
+        for (const EvalUnit & unit : plan->units) {
+            EXPECT_EQ(unit.compressed.size(), 20U);
+            EXPECT_NE(unit.compressed[0], tokenizer->bos());
+        }
+        options.texts.clear();  // the built-in generator's
+    }
 }
 
 }  // namespace

@@ -186,6 +186,30 @@ TEST(Evaluate, AnswersThatDecodeTogetherAreTheAnswersOneByOne) {
     }
 }
 
+// What is evicted, or comes back, while a choice is read depends on how its tokens come: one by one, as an answer does.
+TEST(Evaluate, ChoicesThatAreReadTogetherAreThoseOneByOneAlsoWhereSomethingIsEvictedMeanwhile) {
+    auto choices = fake_samples(3, 2, 90);
+    for (auto & sample : choices) {
+        for (auto & turn : sample.turns) {
+            turn.choices = {" the of the", " and was he in the to of and the was in he", " was he"};
+            turn.max_new_tokens = 0;
+        }
+    }
+    const FakeTask task("choices", choices);
+    for (const bool cold : {false, true}) {
+        EvalOptions options = fake_options(task);
+        options.policies = {"snapkv:window=4", "keydiff"};
+        options.budgets = {Budget(20)};
+        options.session.evict_every = 3;
+        if (cold) { options.session.cold = KvType::kF16; }
+        options.session.look_back = cold;
+        const Ran apart = run(options);
+        const Ran together = run(options, 1, tiny(), 8);
+        ASSERT_TRUE(apart.status.ok() && together.status.ok()) << together.status.message();
+        EXPECT_EQ(by_key(together.answers), by_key(apart.answers)) << cold;
+    }
+}
+
 // Prompts that nobody shares, and evictions while questions are read and answered.
 TEST(Evaluate, AnswersThatDecodeTogetherAreTheAnswersOneByOneInEverySchedule) {
     const FakeTask task("turns", fake_samples(3, 2, 90));
@@ -200,11 +224,14 @@ TEST(Evaluate, AnswersThatDecodeTogetherAreTheAnswersOneByOneInEverySchedule) {
                 options.budgets = {Budget(20)};
                 options.session.prefill = prefill;
                 options.session.evict_every = evict_every;
-                const Ran apart = run(options);
-                const Ran together = run(options, 1, tiny(), 8);
-                ASSERT_TRUE(apart.status.ok() && together.status.ok()) << together.status.message();
-                EXPECT_EQ(by_key(together.answers), by_key(apart.answers))
-                    << static_cast<int>(prefill) << " " << guided << " " << evict_every;
+                for (const bool cold : {false, true}) {
+                    if (cold) { options.session.cold = KvType::kF16; }
+                    const Ran apart = run(options);
+                    const Ran together = run(options, 1, tiny(), 8);
+                    ASSERT_TRUE(apart.status.ok() && together.status.ok()) << together.status.message();
+                    EXPECT_EQ(by_key(together.answers), by_key(apart.answers))
+                        << static_cast<int>(prefill) << " " << guided << " " << evict_every << " " << cold;
+                }
             }
         }
     }
