@@ -141,7 +141,7 @@ size_t LimitJob::n_bytes() const {
 }
 
 double LimitJob::n_flops(int n_threads) const {
-    return 2.0 * kSums * ((words ? 2 * words_width() : vector_width())) * static_cast<double>(n_rounds) * n_threads;
+    return 2.0 * kSums * (words ? 2 * words_width() : vector_width()) * static_cast<double>(n_rounds) * n_threads;
 }
 
 void read_part(ggml_tensor * /*out*/, int ith, int n_threads, void * job) {

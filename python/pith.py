@@ -973,14 +973,15 @@ class Engine(_Interruptible):
     def submit(self, tokens, n_question=0, after=0, keep=False, questions=(), max_tokens=256, stop=(), stop_at_end=True,
                priority=0, sampler=None, choose=None, on_token=None, pinned=(), cache_name="", cache_at=(), use_cache=True,
                repair=True, **options):
-        """Takes a request and returns its number; step() or run() serve it. options: those of struct pith_session_options; of what
-        is the engine's (K/V types, rotation, threads) or for sessions (n_snapshots, observe) no values of their own. after: the number of a request to go on from, which was submitted with keep and is done; questions: a list of tokens' lists, in
+        """Takes a request and returns its number; step() or run() serve it. options: those of struct pith_session_options; of
+        what is the engine's (K/V types, rotation, threads) or for sessions (n_snapshots, observe) no values of their own. after:
+        the number of a request to go on from, which was submitted with keep and is done; questions: a list of tokens' lists, in
         whose sight what is kept is chosen. cache_name, cache_at: with a folder of states (the engine's cache_dir), who may find
-        this prompt's, and behind how many of its tokens prompts that begin like it may part; use_cache=False: no state is
-        looked for, and none is left. repair=False: of a request with `cold`, what its end looks for among what was evicted is
-        only told (ledger()'s kv_missed); with max_tokens=0 nothing is looked for. choose(logits) -> token, or a sampler, says what comes next; on_token(token) -> bool
-        is shown every token, and False ends the answer. An exception in either ends the request, and is raised by step() or run(),
-        which may call them on another thread."""
+        this prompt's, and behind how many of its tokens prompts that begin like it may part; use_cache=False: no state is looked
+        for, and none is left. repair=False: of a request with `cold`, what its end looks for among what was evicted is only told
+        (ledger()'s kv_missed); with max_tokens=0 nothing is looked for. choose(logits) -> token, or a sampler, says what comes
+        next; on_token(token) -> bool is shown every token, and False ends the answer. An exception in either ends the request,
+        and is raised by step() or run(), which may call them on another thread."""
         request = _Request()
         _lib.pith_request_init(byref(request), ctypes.sizeof(request))
         session, _kept = _session_options(options, pinned)

@@ -79,7 +79,7 @@ Status leave_to_engine(const pith::SessionOptions & given, const pith::EngineOpt
     if (wrong == nullptr) { return {}; }
     return {ErrorCode::kInvalidArgument,
             pith::Item{wrong} +
-                " of a request is not the engine's, which all of its requests share: " + "leave it out, or make the engine so"};
+                " of a request is not the engine's, which all of its requests share: leave it out, or make the engine so"};
 }
 
 // A callback that throws ends the request: Engine sees to that.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -216,10 +217,10 @@ uint64_t StateStore::bytes_of(const FoundState & state) {
     return bytes;
 }
 
-void StateStore::make_room(uint64_t bytes) const {
+uint64_t StateStore::available() const {
     std::error_code error;
     const std::filesystem::space_info disk = std::filesystem::space(folder_, error);
-    if (!error) { make_room(bytes, disk.available); }
+    return error ? std::numeric_limits<uint64_t>::max() : disk.available;
 }
 
 void StateStore::make_room(uint64_t bytes, uint64_t available) const {

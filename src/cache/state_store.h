@@ -78,13 +78,16 @@ public:
     Contents prune(uint64_t most_bytes) const;
     Contents prune() const { return prune(most_bytes_); }
     static uint64_t bytes_of(const FoundState & state);  // of its files
+    // Whether the disk has so many bytes, as far as the system says.
+    bool has_room(uint64_t bytes) const { return available() >= bytes; }
     // So many bytes are to be written. Where the disk has less, states go as above, if that helps.
-    void make_room(uint64_t bytes) const;
+    void make_room(uint64_t bytes) const { make_room(bytes, available()); }
     void make_room(uint64_t bytes, uint64_t available) const;  // of the disk
 
 private:
     StateStore(std::string folder, uint64_t most_bytes) : folder_(std::move(folder)), most_bytes_(most_bytes) {}
     void remove_unfinished() const;
+    uint64_t available() const;  // bytes of the disk
 
     std::string folder_;
     uint64_t most_bytes_ = 0;

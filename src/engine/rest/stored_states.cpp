@@ -352,9 +352,11 @@ void StoredStates::keep(const LiveSession & session, const StateScope & scope) {
         const std::vector<int32_t> tokens = session.seq.tokens.all();
         auto found = find_file(scope, tokens);
         const bool shares_cold = scope.cold != 0 && session.seq.cold.size_bytes() > 0;
-        if (found) { touch(*found, scope, tokens); }  // what is there of it goes last
-        store_->make_room(bytes_to_write(session.seq, scope, found));
-        found = find_file(scope, tokens);  // some of it may have gone
+        if (!store_->has_room(bytes_in_file(session.seq))) {
+            if (found) { touch(*found, scope, tokens); }  // what is there of it goes last
+            store_->make_room(bytes_to_write(session.seq, scope, found));
+            found = find_file(scope, tokens);  // some of it may have gone
+        }
         if (shares_cold) { PITH_RETURN_IF_ERROR(keep_cold(session, scope, tokens)); }
         if (found && found->n_tokens == std::ssize(tokens)) {
             touch(*found, scope, tokens);
