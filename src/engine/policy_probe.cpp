@@ -3,6 +3,7 @@
 
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "engine/evict/evict.h"
 #include "engine/evict/evict_as.h"
@@ -25,7 +26,8 @@ Ragged<int32_t> all_of(const RaggedCache & cache, int layer) {
 
 }  // namespace
 
-Result<Ragged<float>> refined_scores(const Policy & policy, const LayerEvidence & evidence) {
+Result<Ragged<float>> refined_scores(const Policy & policy, const LayerEvidence & evidence,
+                                     std::span<const int64_t> net_budgets) {
     const Scorer & scorer = policy.scorer();
     Ragged<float> scores;
     PITH_RETURN_IF_ERROR(scorer.score(evidence, scores));
@@ -33,7 +35,7 @@ Result<Ragged<float>> refined_scores(const Policy & policy, const LayerEvidence 
         Ragged<float> heads;
         const bool has_heads = refiner->wants_head_scores() && scorer.has_head_scores();
         if (has_heads) { PITH_RETURN_IF_ERROR(scorer.score_heads(evidence, heads)); }
-        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, {}, scores));
+        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, net_budgets, scores));
     }
     return scores;
 }
@@ -54,7 +56,9 @@ Result<PolicyView> PolicyProbe::view(const PolicyChoice & policy, const Budget &
             continue;
         }
         PITH_ASSIGN_OR_RETURN(const LayerEvidence seen, gather_evidence(session_, layer));
-        PITH_ASSIGN_OR_RETURN(Ragged<float> scores, refined_scores(session_.seq.policy, seen));
+        const Policy & followed = session_.seq.policy;
+        const std::vector<int64_t> net = net_budgets(followed, eviction_target(session_), seen.positions);
+        PITH_ASSIGN_OR_RETURN(Ragged<float> scores, refined_scores(followed, seen, net));
         view.scores.push_back(std::move(scores));
     }
     for (LayerPlan & plan : plans) { view.kept[static_cast<size_t>(plan.layer)] = std::move(plan.keep); }

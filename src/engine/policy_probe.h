@@ -5,6 +5,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -39,7 +41,9 @@ private:
     const std::atomic<bool> * cancel_;
 };
 
-// Scores of one layer as allocators see them: the scorer's, after the refiner where there is one.
-Result<Ragged<float>> refined_scores(const Policy & policy, const LayerEvidence & evidence);
+// Scores of one layer as allocators see them: the scorer's, after the refiner where there is one. net_budgets: what refiners
+// that look at the budget are told (policy/eviction.h); empty: no limit.
+Result<Ragged<float>> refined_scores(const Policy & policy, const LayerEvidence & evidence,
+                                     std::span<const int64_t> net_budgets = {});
 
 }  // namespace pith

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/hadamard.h"
 #include "device/cpu_threads.h"
 #include "device/device_work.h"
 #include "evidence/block_attention.h"
@@ -190,7 +191,11 @@ Status EvidenceState::gather_attention(const From & from, const EvidenceNeeds & 
         evidence.window_head_sq = std::move(observed.head_sq);
         if (needs.window_pairs) { evidence.window_pairs = pairs_of_heads(observed.rows, shape_, n); }
         evidence.window_entropy = std::move(observed.entropy);
-        if (needs.window_queries) { evidence.window_queries = layer.queries.newest(static_cast<size_t>(n)); }
+        if (needs.window_queries) {
+            evidence.window_queries = layer.queries.newest(static_cast<size_t>(n));
+            const CacheLayout & layout = from.cache.layout();  // kept queries lie as the lanes' keys do
+            if (layout.rotates_k()) { rotate_hadamard(evidence.window_queries, hadamard_block(layout.shape.head_dim)); }
+        }
         if (needs.window_rows) { evidence.window_rows = std::move(observed.rows); }
         evidence.last_query = std::move(observed.last);
     }

@@ -1,6 +1,7 @@
 // lane_values.cpp - weighted means of values and the distances to them.
 #include "evidence/lane_values.h"
 
+#include <limits>
 #include <string>
 
 #include "evidence/group_outputs.h"
@@ -110,7 +111,16 @@ Status rows_of_lanes(GraphRunner & runner, const RaggedCache & cache, ggml_tenso
                      Ragged<float> & out) {
     const std::vector<int> lengths = lane_lengths(cache, seq, layer, 1);
     std::vector<int> sizes;
-    for (const int length : lengths) { sizes.push_back(length * static_cast<int>(flat->ne[0])); }
+    for (const int length : lengths) {
+        const int64_t n_numbers = length * flat->ne[0];
+        if (n_numbers > std::numeric_limits<int>::max()) {
+            return {ErrorCode::kOutOfMemory, "a lane of " + std::to_string(length) +
+                                                 " entries is too long for a scorer of your own "
+                                                 "that is shown rows: they have " +
+                                                 std::to_string(n_numbers) + " numbers"};
+        }
+        sizes.push_back(static_cast<int>(n_numbers));
+    }
     out = Ragged<float>(sizes);
     for (int h = 0; h < out.n_rows(); ++h) {
         PITH_RETURN_IF_ERROR(read_lane(runner, cache, flat, seq, layer, h, lengths[static_cast<size_t>(h)], out.row(h).data()));

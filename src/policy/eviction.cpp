@@ -31,6 +31,7 @@ struct LayerState {
     std::optional<Ragged<float>> head_scores;
     std::optional<LayerProfile> profile;
     int n_recent = 0;
+    int64_t window_begin = 0;
     bool selected = false;
 
     LayerView view(int layer, const std::atomic<bool> * cancel = nullptr) const {
@@ -44,6 +45,7 @@ struct LayerState {
                 .head_scores = pointer(head_scores),
                 .profile = pointer(profile),
                 .n_recent = n_recent,
+                .window_begin = window_begin,
                 .cancel = cancel};
     }
 };
@@ -85,6 +87,13 @@ Status check_finite(const LayerEvidence & evidence, const Ragged<float> & scores
 }
 
 }  // namespace
+
+std::vector<int64_t> net_budgets(const Policy & policy, const EvictionTarget & target, const Ragged<int32_t> & positions) {
+    const Ragged<IndexRange> ranges = protect({policy.n_sinks(), policy.n_recent(target.budget), target.pinned}, positions);
+    std::vector<int64_t> net;
+    for (int h = 0; h < ranges.n_rows(); ++h) { net.push_back(std::max<int64_t>(target.budget - count(ranges.row(h)), 0)); }
+    return net;
+}
 
 struct EvictionPass::Impl {
     Policy policy;
@@ -182,14 +191,9 @@ Status EvictionPass::Impl::score(const LayerEvidence & evidence, LayerState & la
     if (selector_wants) { layer.base_scores = layer.scores; }
     if (refiner != nullptr) {
         PITH_RETURN_IF_ERROR(check_finite(evidence, layer.scores, policy));  // name the scorer's entry, not what came of it
-        std::vector<int64_t> net_budgets;
-        if (refiner->wants_budgets()) {
-            const Ragged<IndexRange> ranges = protect(protection, evidence.positions);
-            for (int h = 0; h < ranges.n_rows(); ++h) {
-                net_budgets.push_back(std::max<int64_t>(target.budget - count(ranges.row(h)), 0));
-            }
-        }
-        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, net_budgets, layer.scores));
+        const std::vector<int64_t> net =
+            refiner->wants_budgets() ? net_budgets(policy, target, evidence.positions) : std::vector<int64_t>();
+        PITH_RETURN_IF_ERROR(refiner->refine(evidence, has_heads ? &heads : nullptr, net, layer.scores));
     }
     if (selector_wants && has_heads) { layer.head_scores = std::move(heads); }
     return check_finite(evidence, layer.scores, policy);
@@ -213,6 +217,7 @@ Status EvictionPass::Impl::score_all(std::span<const LayerEvidence> evidence, st
 Status EvictionPass::Impl::add(const LayerEvidence & evidence, LayerState layer) {
     layer.positions = evidence.positions;
     layer.n_recent = protection.n_recent;
+    layer.window_begin = evidence.window_begin();
     layer.protected_ranges = protect(protection, layer.positions);
     if (wants_profiles) { PITH_RETURN_IF_ERROR(profiles.add(evidence, layer.profile.emplace(), target.run_tasks)); }
     if (policy.allocator().wants_evidence() || policy.selector().wants_evidence()) { layer.evidence = evidence; }

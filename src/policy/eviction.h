@@ -34,6 +34,9 @@ struct EvictionTarget {
     int64_t most_of_lane = 0;                          // no lane keeps more, but for what is protected; 0: as it comes
 };
 
+// What each lane keeps beside what is protected in it, where all keep as many: what refiners that look at the budget are told.
+std::vector<int64_t> net_budgets(const Policy & policy, const EvictionTarget & target, const Ragged<int32_t> & positions);
+
 // One eviction. Two ways to use it:
 //   all at once (chunks, decode):  add every layer's evidence, then finish() gives one plan for all layers;
 //   cascade (layer-major prefill): after each add_layer(), cascade() gives plans for the layers so far (an earlier layer may

@@ -173,13 +173,16 @@ TEST(CustomScorerSession, IsShownKeysValuesQueriesAndAttentionThatBelongTogether
 TEST(CustomScorerSession, KeysAndValuesAreShownAsTheyWereMade) {
     const auto tokens = random_tokens(60, kVocab);
     std::map<KvType, std::vector<float>> seen;
+    std::map<KvType, std::vector<float>> queries;
     KvType type = KvType::kF32;
     CustomScorer scorer{.name = "rows"};
-    scorer.needs = {.keys = true, .values = true};
+    scorer.needs.window = 4;
+    scorer.needs.keys = scorer.needs.values = scorer.needs.window_queries = true;
     scorer.score = [&](const ScorerLayer & layer, std::span<float> scores) -> Status {
         if (layer.layer == 0) {  // later ones read what others have rounded
             seen[type].assign(layer.keys.begin(), layer.keys.end());
             seen[type].insert(seen[type].end(), layer.values.begin(), layer.values.end());
+            queries[type].assign(layer.window_queries.begin(), layer.window_queries.end());
         }
         std::ranges::fill(scores, 0.0F);
         return {};
@@ -200,6 +203,11 @@ TEST(CustomScorerSession, KeysAndValuesAreShownAsTheyWereMade) {
     for (const auto & [rounded, tolerance] : {std::pair{KvType::kF16, 1e-3F}, std::pair{KvType::kQ8_0, 0.03F}}) {
         ASSERT_EQ(seen[rounded].size(), exact.size());
         for (size_t i = 0; i < exact.size(); ++i) { ASSERT_NEAR(seen[rounded][i], exact[i], tolerance * largest) << i; }
+        // Queries are rounded nowhere: they lie as the keys do, so that their products are what attention is made of.
+        const std::vector<float> & asked = queries[KvType::kF32];
+        ASSERT_FALSE(asked.empty());
+        ASSERT_EQ(queries[rounded].size(), asked.size());
+        for (size_t i = 0; i < asked.size(); ++i) { ASSERT_NEAR(queries[rounded][i], asked[i], 1e-4F * largest) << i; }
     }
 }
 

@@ -12,6 +12,7 @@
 #include "engine/gated_model.h"
 #include "engine/parts/model_parts.h"
 #include "engine/policy_probe.h"
+#include "engine/rest/saved_and_opened.h"
 #include "gate/plain_gate.h"
 #include "model/plain_attention.h"
 
@@ -508,6 +509,22 @@ TEST(Gated, TheScorerRanksByTheProbabilitiesThatWereCarriedAlong) {
             }
         }
     }
+}
+
+// A question that runs as queries only is taken back, also from what a causal gate remembers of the text.
+TEST(Gated, AQuestionInSightIsNotRemembered) {
+    GateConfig config = even_gate();
+    config.causal = true;
+    const Model model = model_with(config);
+    const auto tokens = random_tokens(120, model.info().n_vocab);
+    SessionOptions options = options_of("gate:recent=0", 30);
+    options.prefill = PrefillSchedule::kChunked;
+    options.chunk = 16;
+    auto session = *model.session(options);
+    RunHooks hooks;
+    hooks.n_question = 9;
+    ASSERT_TRUE(session.prefill(tokens, hooks).ok());
+    testing::expect_saving_changes_nothing(model, session, true);
 }
 
 TEST(Gated, CausalGatesSayTheSameInChunksAndAtOnce) {

@@ -85,6 +85,15 @@ TEST_F(SecondStage, WithRoomForAllEvictsNothing) {
     EXPECT_EQ(session.ledger().policy, "snapkv:window=8");
 }
 
+// A second reading asks no question, so none stands in the lanes, and the budget is what was said.
+TEST_F(SecondStage, ByASecondReadingKeepsToTheBudget) {
+    for (const int budget : {0, kAsked + 6}) {  // the whole context; less than the question is long above what is asked for
+        Session session = base(budget == 0 ? "full" : "keydiff", budget, {"kvzip"});
+        ASSERT_TRUE(session.evict_for_questions(question(), "kvzip", kAsked).ok());
+        EXPECT_EQ(session.ledger().kept_entries, kAsked * session.ledger().n_lanes);
+    }
+}
+
 TEST_F(SecondStage, LongerThanAChunkIsSeenWhole) {
     Session session = base();
     ASSERT_TRUE(session.evict_for_questions(question(4, 600), "snapkv", kAsked).ok());

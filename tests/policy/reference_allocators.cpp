@@ -251,7 +251,10 @@ std::vector<double> global_weights(const PartVariant & allocator, const Referenc
         for (const bool adding : {false, true}) {
             for (int h = 0; h < shape.n_kv_heads; ++h) {
                 const auto & row = c.scores[static_cast<size_t>(shape.lane(layer, h))];
+                const LayerEvidence & e = c.layers[static_cast<size_t>(layer)];
                 for (int j = 0; j < static_cast<int>(row.size()) - c.n_recent; ++j) {
+                    if (e.positions.row(h)[static_cast<size_t>(j)] >= e.n_seen - e.n_window)
+                        break;  // its queries were observed
                     const double score = row[static_cast<size_t>(j)];
                     if (adding) {
                         sum += score - least;

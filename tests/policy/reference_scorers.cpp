@@ -56,9 +56,20 @@ Row pool(const Row & in, const std::string & kind, bool over_before, bool zero_e
     return out;
 }
 
+// Entries of the lane that are neither the window's nor younger than a query that was observed.
+size_t n_of_past(const PartVariant & scorer, const LayerEvidence & e, int h) {
+    const auto positions = e.positions.row(h);
+    size_t n = 0;
+    while (n < positions.size() && positions[n] < e.n_seen - e.n_window &&
+           n + static_cast<size_t>(scorer.number("window")) < positions.size()) {
+        ++n;
+    }
+    return n;
+}
+
 // The window's own entries cut off, the rest pooled, the window put back.
-Row pool_past(const PartVariant & scorer, const Row & row) {
-    const size_t n_past = row.size() - std::min(row.size(), static_cast<size_t>(scorer.number("window")));
+Row pool_past(const PartVariant & scorer, const LayerEvidence & e, int h, const Row & row) {
+    const size_t n_past = n_of_past(scorer, e, h);
     Row past(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(n_past));
     past = pool(past, scorer.options.at("pool"), scorer.is("pool_over", "before"), scorer.is("pool_edges", "zero"));
     past.insert(past.end(), row.begin() + static_cast<std::ptrdiff_t>(n_past), row.end());
@@ -124,8 +135,8 @@ Row tova(const PartVariant & scorer, const LayerEvidence & e, int h) {
 
 Row snapkv(const PartVariant & scorer, const LayerEvidence & e, int h) {
     auto group = heads(e, e.window_mean, h);
-    if (!scorer.is("order", "pool-group")) return pool_past(scorer, reduced(scorer, group));
-    for (Row & one : group) one = pool_past(scorer, one);
+    if (!scorer.is("order", "pool-group")) return pool_past(scorer, e, h, reduced(scorer, group));
+    for (Row & one : group) one = pool_past(scorer, e, h, one);
     return reduced(scorer, group);
 }
 
@@ -139,7 +150,7 @@ Row attnvar(const PartVariant & scorer, const LayerEvidence & e, int h) {
             const double variance = n == 1 ? 0 : std::max(0.0, (squares[g][j] - n * mean * mean) / (n - 1));
             group[g][j] = static_cast<float>(mean + scorer.number("gamma") * variance);
         }
-        group[g] = pool_past(scorer, group[g]);
+        group[g] = pool_past(scorer, e, h, group[g]);
     }
     return reduced(scorer, group);
 }
@@ -147,11 +158,9 @@ Row attnvar(const PartVariant & scorer, const LayerEvidence & e, int h) {
 Row vmax(const PartVariant & scorer, const LayerEvidence & e, int h) {
     auto group = heads(e, e.window_mean, h);
     for (Row & one : group) {
-        one = pool_past(scorer, one);
+        one = pool_past(scorer, e, h, one);
         float most = 0;  // of the entries outside the window
-        for (size_t j = 0; j + static_cast<size_t>(scorer.number("window")) < one.size(); ++j) {
-            most = std::max(most, e.value_l1.row(h)[j]);
-        }
+        for (size_t j = 0; j < n_of_past(scorer, e, h); ++j) { most = std::max(most, e.value_l1.row(h)[j]); }
         for (float & x : one) x *= most;
     }
     return reduced(scorer, group);
@@ -185,7 +194,7 @@ Row matprod_exact(const PartVariant & scorer, const LayerEvidence & e, int h) {
         Row norm = row(e.window_pairs, h * n_pairs + pair);
         for (float & x : norm) x = std::sqrt(x);
         norms.push_back(norm);
-        pooled.push_back(pool_past(scorer, norm));
+        pooled.push_back(pool_past(scorer, e, h, norm));
     }
     int pair = 0;
     for (size_t g = 0; g < norms.size(); ++g) {
@@ -218,7 +227,7 @@ Row matprod(const PartVariant & scorer, const LayerEvidence & e, int h) {
         Row column =
             scorer.is("group", "mean") ? row(e.window_sq, h) : row(e.window_head_sq, h * e.n_group + static_cast<int>(g));
         for (float & x : column) x = std::sqrt(x);
-        column = pool_past(scorer, column);
+        column = pool_past(scorer, e, h, column);
         for (size_t j = 0; j < column.size(); ++j) column[j] *= factor(g, j);
         group.push_back(column);
     }

@@ -138,7 +138,12 @@ Status evict_in_sight_of(LiveSession & session, std::span<const int32_t> questio
     const int64_t n_lanes = session.shape().n_lanes();
     const int64_t n_counted = session.observers.empty() ? std::ssize(question) : 0;  // of a question that stays
     if (!seq.must_evict(seq.cache->n_entries() + n_counted * n_lanes, n_lanes)) { return {}; }
-    if (seq.policy.rereads()) { return evict_all(session, /*is_last=*/false); }  // no question is asked what it looks for
+    if (seq.policy.rereads()) {  // no question is asked what it looks for: none stands in the lanes either
+        const auto observers = std::exchange(session.observers, {});
+        const Status status = evict_all(session, /*is_last=*/false);
+        session.observers = observers;
+        return status;
+    }
     const std::vector<int> lengths = seq.lane_lengths();
     std::vector<int> governed_lengths;  // [layer of the model][K], 0 where policies do not govern
     for (int l = 0; l < session.n_layers(); ++l) {
@@ -149,6 +154,7 @@ Status evict_in_sight_of(LiveSession & session, std::span<const int32_t> questio
     }
     EvidenceState evidence_before = seq.evidence;
     RecurrentStates states_before = seq.states;
+    GateState gates_before = seq.gate_state;
     const int64_t n_before = seq.n_tokens;
 
     Status status;
@@ -166,6 +172,7 @@ Status evict_in_sight_of(LiveSession & session, std::span<const int32_t> questio
     seq.truncate(lengths);
     seq.evidence.restore(std::move(evidence_before), governed_lengths);
     seq.states = std::move(states_before);
+    seq.gate_state = std::move(gates_before);
     seq.n_tokens = n_before;
     PITH_RETURN_IF_ERROR(status);
 

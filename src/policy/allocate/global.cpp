@@ -1,9 +1,9 @@
 // global.cpp - the best entries of the whole model stay, whatever their layer and head. Stage: allocate.
 // Pure C++: no ggml, no I/O.
 //
-// s = score / Σ of the scores of all entries of the layer outside the recent window (pinned ones and sinks count in the sum,
-// not in the ranking). weight of a lane = how many of the model's best candidates it holds; the selector `topk` then keeps
-// these very entries. Ties: the newer entry, then the lower layer, then the lower head.
+// s = score / Σ of the scores of all entries of the layer outside the recent window and before all queries observed (pinned
+// ones and sinks count in the sum, not in the ranking). weight of a lane = how many of the model's best candidates it holds;
+// the selector `topk` then keeps these very entries. Ties: the newer entry, then the lower layer, then the lower head.
 //   flatten=both   one ranking over all layers and heads
 //   flatten=head   one ranking per layer; every layer gets the same (this is ada:alpha=0)
 //   flatten=none   every lane gets the same (this is uniform)
@@ -43,7 +43,9 @@ Scale layer_scale(const LayerView & layer) {
     Scale scale{0, 0};
     const auto outside_window = [&](int h) {
         const auto row = layer.scores.row(h);
-        return row.first(row.size() - std::min(row.size(), static_cast<size_t>(layer.n_recent)));
+        const auto positions = layer.positions.row(h);
+        const auto n_before = static_cast<size_t>(std::ranges::lower_bound(positions, layer.window_begin) - positions.begin());
+        return row.first(std::min(n_before, row.size() - std::min(row.size(), static_cast<size_t>(layer.n_recent))));
     };
     for (int h = 0; h < layer.n_lanes(); ++h) {
         for (const float score : outside_window(h)) { scale.shift = std::min(scale.shift, static_cast<double>(score)); }

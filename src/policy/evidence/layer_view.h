@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "core/ragged.h"
@@ -31,7 +32,8 @@ struct LayerView {
     const Ragged<float> * head_scores = nullptr;  // [H] before refiner and group; the same, and only where the scorer has them
     const LayerProfile * profile = nullptr;       // where the policy asked for head profiles
     int n_recent = 0;                             // the newest entries of each lane that are protected as its recent window
-    const std::atomic<bool> * cancel = nullptr;   // once set, nobody wants what comes of it
+    int64_t window_begin = std::numeric_limits<int64_t>::max();  // from this position on queries were observed
+    const std::atomic<bool> * cancel = nullptr;                  // once set, nobody wants what comes of it
 
     bool cancelled() const { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
     int n_lanes() const { return positions.n_rows(); }

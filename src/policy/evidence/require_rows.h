@@ -15,4 +15,9 @@ namespace pith {
 Status require_rows(std::string_view part, std::string_view name, const Ragged<float> & rows, const LayerEvidence & evidence,
                     bool per_head);
 
+// Ok when all these numbers are finite. REQUIRES: require_rows() passed.
+// Errors: kNotFinite naming the part, the evidence, layer, KV head and entry.
+Status require_finite(std::string_view part, std::string_view name, const Ragged<float> & rows, const LayerEvidence & evidence,
+                      bool per_head);
+
 }  // namespace pith

@@ -44,6 +44,7 @@ public:
                   Ragged<float> & scores) const override {
         PITH_RETURN_IF_ERROR(require_rows("mass", "window_mean", evidence.window_mean, evidence, true));
         PITH_RETURN_IF_ERROR(require_rows("mass", "output_l1", evidence.output_l1, evidence, true));
+        PITH_RETURN_IF_ERROR(require_finite("mass", "window_mean", evidence.window_mean, evidence, true));
         std::vector<Lane> lanes(static_cast<size_t>(evidence.n_kv_heads));
         for (int h = 0; h < evidence.n_kv_heads; ++h) { lanes[static_cast<size_t>(h)] = lane_of(evidence, h); }
         multiply(evidence, lanes, scores);

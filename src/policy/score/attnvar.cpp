@@ -44,7 +44,7 @@ protected:
             const double variance = n > 1 ? std::max(0.0, (squares[j] - n * mean * mean) / (n - 1)) : 0.0;
             indicator[j] = static_cast<float>(mean + gamma_ * variance);
         }
-        pool_.apply(indicator, out);
+        pool_.apply(evidence, head / evidence.n_group, indicator, out);
     }
 
 private:

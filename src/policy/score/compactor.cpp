@@ -3,7 +3,8 @@
 //
 // c[h,j] = pool( mean over the group of the attention that j's block pays to j · |v_j|₂ ), ℓ[h,j] = the leverage of k_j before
 // RoPE among the lane's keys; score = z(c) + blend · z(ℓ), z: less the mean, over the deviation, of all entries of the layer
-// but the first tokens, which evidence leaves out. No query of a question takes part.
+// but the first tokens, which evidence leaves out. Of a question's queries none takes part, but for those that stand in the
+// prompt's last block, which is not full.
 // Paper:   Compactor: Calibrated Query-Agnostic KV Cache Compression with Approximate Leverage Scores.
 // Differs: blend 0.5 as in the authors' engine (kvpress: the evicted share); averages at the ends divide by the entries under
 //          the kernel; in chunks, leverage is among what the lane holds then.

@@ -72,7 +72,7 @@ public:
                 for (float & x : factor) { x /= static_cast<float>(evidence.n_group); }
             }
             if (value_norm_) { factor.assign(evidence.value_l2.row(h).begin(), evidence.value_l2.row(h).end()); }
-            multiply(evidence.window_sq.row(h), factor, scores.row(h));
+            multiply(evidence, h, evidence.window_sq.row(h), factor, scores.row(h));
         }
         return {};
     }
@@ -87,7 +87,7 @@ protected:
 
     void score_head(const LayerEvidence & evidence, int head, std::span<float> out) const override {
         const std::vector<float> ones(value_norm_ || output_norm_ ? 0 : out.size(), 1.0F);
-        multiply(evidence.window_head_sq.row(head),
+        multiply(evidence, head / evidence.n_group, evidence.window_head_sq.row(head),
                  output_norm_  ? evidence.output_l2.row(head)
                  : value_norm_ ? evidence.value_l2.row(head / evidence.n_group)
                                : std::span<const float>(ones),
@@ -116,7 +116,7 @@ private:
                 norm.resize(out.size());
                 for (size_t j = 0; j < norm.size(); ++j) { norm[j] = std::sqrt(squares[j]); }
                 pooled[static_cast<size_t>(g)].resize(out.size());
-                pool_.apply(norm, pooled[static_cast<size_t>(g)]);
+                pool_.apply(evidence, h, norm, pooled[static_cast<size_t>(g)]);
             }
             sums.assign(out.size(), 0.0);
             for (int g = 0; g < evidence.n_group; ++g) {
@@ -162,10 +162,11 @@ private:
     }
 
     // out = pool(sqrt(squares)) · factor
-    void multiply(std::span<const float> squares, std::span<const float> factor, std::span<float> out) const {
+    void multiply(const LayerEvidence & evidence, int kv_head, std::span<const float> squares, std::span<const float> factor,
+                  std::span<float> out) const {
         std::vector<float> norms(squares.size());
         for (size_t j = 0; j < norms.size(); ++j) { norms[j] = std::sqrt(squares[j]); }
-        pool_.apply(norms, out);
+        pool_.apply(evidence, kv_head, norms, out);
         for (size_t j = 0; j < out.size(); ++j) { out[j] *= factor[j]; }
     }
 

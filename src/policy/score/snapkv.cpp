@@ -39,7 +39,7 @@ public:
         Ragged<float> reduced;
         reduce_heads(evidence, mean_of, reduced);
         scores = make_lane_scores(evidence);
-        for (int h = 0; h < scores.n_rows(); ++h) { pool_.apply(reduced.row(h), scores.row(h)); }
+        for (int h = 0; h < scores.n_rows(); ++h) { pool_.apply(evidence, h, reduced.row(h), scores.row(h)); }
         return {};
     }
 
@@ -52,7 +52,7 @@ protected:
     }
 
     void score_head(const LayerEvidence & evidence, int head, std::span<float> out) const override {
-        pool_.apply(evidence.window_mean.row(head), out);
+        pool_.apply(evidence, head / evidence.n_group, evidence.window_mean.row(head), out);
     }
 
 private:

@@ -31,10 +31,12 @@ protected:
     }
 
     void score_head(const LayerEvidence & evidence, int head, std::span<float> out) const override {
-        const auto norms = evidence.value_l1.row(head / evidence.n_group);
+        const int kv_head = head / evidence.n_group;
         float most = 0;
-        for (const float norm : norms.first(pool_.n_past(norms.size()))) { most = std::max(most, norm); }
-        pool_.apply(evidence.window_mean.row(head), out);
+        for (const float norm : evidence.value_l1.row(kv_head).first(pool_.n_past(evidence, kv_head))) {
+            most = std::max(most, norm);
+        }
+        pool_.apply(evidence, kv_head, evidence.window_mean.row(head), out);
         for (float & score : out) { score *= most; }
     }
 

@@ -21,12 +21,14 @@ WindowPool::WindowPool(const Options & options)
       kernel_(kernel_of(options)),
       edges_(options.is("pool_edges", "zero") ? PoolEdges::kZero : PoolEdges::kCount) {}
 
-size_t WindowPool::n_past(size_t length) const {
-    return length - std::min(length, static_cast<size_t>(window_));
+size_t WindowPool::n_past(const LayerEvidence & evidence, int kv_head) const {
+    const auto positions = evidence.positions.row(kv_head);
+    const auto n_before = static_cast<size_t>(std::ranges::lower_bound(positions, evidence.window_begin()) - positions.begin());
+    return std::min(n_before, positions.size() - std::min(positions.size(), static_cast<size_t>(window_)));
 }
 
-void WindowPool::apply(std::span<const float> in, std::span<float> out) const {
-    const size_t n = n_past(in.size());
+void WindowPool::apply(const LayerEvidence & evidence, int kv_head, std::span<const float> in, std::span<float> out) const {
+    const size_t n = n_past(evidence, kv_head);
     if (largest_) {
         pool_max(in.first(n), kernel_, out.first(n));
     } else {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "policy/evidence/evidence.h"
 #include "policy/part/options.h"
 #include "policy/score/pool.h"
 
@@ -29,12 +30,13 @@ public:
     explicit WindowPool(const Options & options);
 
     int window() const { return window_; }
-    // How many of a lane's `length` entries lie before the window.
-    size_t n_past(size_t length) const;
+    // How many of a lane's entries lie before the window, and before all whose queries were observed: of a question in sight
+    // that is longer than the window these are more.
+    size_t n_past(const LayerEvidence & evidence, int kv_head) const;
 
-    // out [n] = in [n] with what lies before the window pooled, the window's own entries cut off first and left as they are.
+    // out [n] = in [n] with what lies before them pooled, the entries behind it cut off first and left as they are.
     // REQUIRES: no overlap. Cost: O(n · kernel).
-    void apply(std::span<const float> in, std::span<float> out) const;
+    void apply(const LayerEvidence & evidence, int kv_head, std::span<const float> in, std::span<float> out) const;
 
 private:
     int window_;

@@ -62,6 +62,8 @@ public:
         const LayerEvidence & evidence = *layer.evidence;
         const Ragged<float> & norms = l1_ ? evidence.output_l1 : evidence.output_l2;
         PITH_RETURN_IF_ERROR(require_rows("critical", l1_ ? "output_l1" : "output_l2", norms, evidence, true));
+        // A score may be finite where the value is not; nothing can be ranked by what comes of it.
+        PITH_RETURN_IF_ERROR(require_finite("critical", l1_ ? "output_l1" : "output_l2", norms, evidence, true));
         const auto choose = [&](int h, LaneChoice & lane) {
             const std::vector<int32_t> grown = grow(layer, norms, evidence.n_group, h, shares[static_cast<size_t>(h)]);
             lane = ranked_lane(layer.protected_ranges.row(h), grown);

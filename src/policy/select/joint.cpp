@@ -17,6 +17,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "policy/lane/eviction_weights.h"
@@ -155,7 +156,12 @@ public:
         const auto d = static_cast<size_t>(source.head_dim_v());
         std::vector<std::vector<float>> values(static_cast<size_t>(layer.n_lanes()));  // read in turn: the source is one
         for (int h = 0; h < layer.n_lanes(); ++h) {
-            PITH_RETURN_IF_ERROR(source.lane_values(h, values[static_cast<size_t>(h)]));
+            std::vector<float> & lane = values[static_cast<size_t>(h)];
+            PITH_RETURN_IF_ERROR(source.lane_values(h, lane));
+            if (std::ranges::all_of(lane, [](float x) { return std::isfinite(x); })) { continue; }
+            return {ErrorCode::kNotFinite, "joint: values of layer " + std::to_string(layer.evidence->layer) + ", head " +
+                                               std::to_string(h) +
+                                               " are no numbers: the model's weights or its evidence are broken"};
         }
         const auto choose = [&](int h, LaneChoice & lane) {
             std::vector<int32_t> candidates;

@@ -7,13 +7,13 @@ namespace pith::test::window_scorers_test {
 namespace {
 
 TEST(AttnVar, AddsTheUnbiasedVarianceToTheMean) {
-    LayerEvidence evidence = bare_evidence(1, 1, 3);
+    LayerEvidence evidence = bare_evidence(1, 1, 4);
     evidence.n_window = 2;
-    evidence.window_mean.push_row(Row{0.5F, 0.25F, 0.25F});
-    evidence.window_head_sq.push_row(Row{1, 0.125F, 0.125F});  // the first: 1 and 0, variance ½; the others: ¼ twice, none
-    EXPECT_EQ(scores_of("attnvar:window=1:gamma=4:pool=none", evidence), (std::vector<Row>{{2.5F, 0.25F, 0.25F}}));
-    EXPECT_EQ(scores_of("attnvar:window=1:gamma=4", evidence), (std::vector<Row>{{1.375F, 1.375F, 0.25F}}))
-        << "averaged over 5, the window's entry left out and as it was";
+    evidence.window_mean.push_row(Row{0.5F, 0.25F, 0.25F, 0});
+    evidence.window_head_sq.push_row(Row{1, 0.125F, 0.125F, 0});  // the first: 1 and 0, variance ½; the others: ¼ twice, none
+    EXPECT_EQ(scores_of("attnvar:window=2:gamma=4:pool=none", evidence), (std::vector<Row>{{2.5F, 0.25F, 0.25F, 0}}));
+    EXPECT_EQ(scores_of("attnvar:window=2:gamma=4", evidence), (std::vector<Row>{{1.375F, 1.375F, 0.25F, 0}}))
+        << "averaged over 5, the window's entries left out and as they were";
     EXPECT_EQ(Policy::parse("attnvar").value().needs(),
               (EvidenceNeeds{.window = 32, .window_mean = true, .window_head_sq = true}));
 }
@@ -40,6 +40,19 @@ TEST(VMax, ScalesALaneByItsLargestValueAndTakesTheGroupsMaximum) {
     EXPECT_EQ(scores_of("vmax:window=1:pool=none:group=mean", evidence), (std::vector<Row>{{2, 2, 2}, {5, 5, 5}}));
     EXPECT_EQ(scores_of("vmax:window=1", evidence)[0], (Row{4, 4, 2})) << "pooled before the maximum";
     EXPECT_EQ(head_scores_of("vmax:window=1:pool=none", evidence)[1], (Row{3, 0, 2}));
+}
+
+// A question in sight that is longer than the window: what it pays to itself is not the past's.
+TEST(WindowPool, CutsOffAllWhoseQueriesWereObserved) {
+    LayerEvidence evidence = bare_evidence(1, 1, 5);
+    evidence.n_window = 3;
+    evidence.window_mean.push_row(Row{1, 0, 8, 8, 2});
+    evidence.value_l1.push_row(Row{1, 2, 9, 9, 9});
+    EXPECT_EQ(scores_of("snapkv:window=1:pool=max3", evidence), (std::vector<Row>{{1, 1, 8, 8, 2}}));
+    EXPECT_EQ(scores_of("vmax:window=1:pool=none", evidence), (std::vector<Row>{{2, 0, 16, 16, 4}}));
+    evidence.n_window = 1;
+    EXPECT_EQ(scores_of("snapkv:window=2:pool=max3", evidence), (std::vector<Row>{{1, 8, 8, 8, 2}}))
+        << "the protected are cut off";
 }
 
 LayerEvidence product_evidence() {

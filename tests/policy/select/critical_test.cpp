@@ -59,6 +59,25 @@ TEST(Critical, TakesHalfByScoreAndTheRestByScoreTimesNorm) {
     EXPECT_EQ(kept("snapkv+critical:alpha=1", lane, 3), (Indices{0, 1, 2}));
 }
 
+// Values may be broken where attention, which has no part of them, is not.
+TEST(Critical, RefusesToRankByWhatIsNoNumber) {
+    LayerEvidence evidence;
+    evidence.n_kv_heads = evidence.n_group = 1;
+    evidence.layer = 3;
+    evidence.positions.push_row(Indices{0, 1, 5});
+    evidence.output_l1.push_row(std::vector<float>{1, 1, NAN});
+    Ragged<float> scores;
+    scores.push_row(std::vector<float>{1, 2, 3});
+    Ragged<IndexRange> ranges;
+    ranges.push_row(std::vector<IndexRange>{});
+    const LayerView view{.positions = evidence.positions, .scores = scores, .protected_ranges = ranges, .evidence = &evidence};
+    LayerChoice choice;
+    const Status status =
+        Policy::parse("snapkv+critical").value().selector().select(view, std::vector<int>{2}, run_in_turn, choice);
+    EXPECT_EQ(status.code(), ErrorCode::kNotFinite);
+    EXPECT_NE(status.message().find("layer 3, head 0, entry 2 (position 5)"), std::string::npos) << status.message();
+}
+
 TEST(Critical, ProtectedEntriesUseUpNothingOfTheFirstStage) {
     const Lane lane{{9, 5, 4, 3, 9}, {1, 1, 1, 8, 1}, {{0, 1}, {4, 5}}};
     EXPECT_EQ(kept("snapkv+critical", lane, 2), (Indices{0, 1, 3, 4})) << "one by score beside both protected ones";
