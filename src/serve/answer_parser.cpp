@@ -18,12 +18,14 @@ ReasoningMarks marks_of(const AnswerForm & form) {
 }  // namespace
 
 AnswerParser::AnswerParser(const AnswerForm & form)
-    : reasoning_(marks_of(form), form.close_token >= 0), hides_reasoning_(form.hides_reasoning) {
+    : reasoning_(marks_of(form), {form.close_token >= 0, !form.mark_tokens.empty()}),
+      shown_(form.shown),
+      hides_reasoning_(form.hides_reasoning) {
     if (form.tools) { calls_.emplace(*form.tools, form.functions, form.only_one_call, form.texts); }
 }
 
 bool AnswerParser::wants(std::string_view name) const {
-    return reasoning_.is_part_of_mark(name) || (calls_ && calls_->is_part_of_mark(name));
+    return reasoning_.is_part_of_mark(name) || shown_.is_part_of_mark(name) || (calls_ && calls_->is_part_of_mark(name));
 }
 
 void AnswerParser::add_thought(std::string thought, AnswerPiece & piece) const {

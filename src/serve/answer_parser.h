@@ -18,8 +18,10 @@ namespace pith::serve {
 // What there is to find. Nothing: all of it is said.
 struct AnswerForm {
     ReasoningMarks reasoning;
-    bool hides_reasoning = false;  // thoughts are told apart, and nobody is told
-    int32_t close_token = -1;      // that ends a thought; -1: the mark's letters do
+    ReasoningMarks shown;           // of thoughts that are told as they come, marks and all
+    bool hides_reasoning = false;   // thoughts are told apart, and nobody is told
+    int32_t close_token = -1;       // that ends a thought; -1: the mark's letters do
+    std::set<int32_t> mark_tokens;  // that the marks around answers begin with; none: letters do
     std::optional<ToolForm> tools;
     std::set<std::string> functions;  // that may be called
     TextParameters texts;             // of them
@@ -33,8 +35,8 @@ public:
     // The next text, and the rest; only texts and calls of the piece are set.
     AnswerPiece add(std::string_view text);
     AnswerPiece finish();
-    // The token that ends a thought stands at this byte of all that is added.
-    void note_close(size_t at) { reasoning_.note_close(at); }
+    // A token that ends a thought, or begins a mark, stands at this byte of all that is added.
+    void note_token(size_t at) { reasoning_.note_token(at); }
     // Whether a special token's name belongs to a mark, and has to be told to add().
     bool wants(std::string_view name) const;
     bool is_over() const { return calls_ && calls_->is_over(); }  // nothing may come behind the call that it made
@@ -46,6 +48,7 @@ private:
     void add_answer(ToolCallSplitter::Pieces pieces, AnswerPiece & piece);
 
     ReasoningSplitter reasoning_;
+    ReasoningSplitter shown_;
     bool hides_reasoning_;
     std::optional<ToolCallSplitter> calls_;
 };

@@ -1,6 +1,7 @@
 // api_completions.cpp - from a body to jobs, and from their events to a reply. Stage: serve.
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "core/log_once.h"
 #include "core/text.h"
@@ -11,6 +12,7 @@
 #include "serve/prompt_length.h"
 #include "serve/shapes/fields.h"
 #include "text/grammar_choice.h"
+#include "text/json_grammar.h"
 #include "text/lost_messages.h"
 #include "text/plain_text.h"
 #include "text/prompt.h"
@@ -69,6 +71,18 @@ int32_t one_token(const Tokenizer & tokenizer, const std::string & text) {
     if (text.empty()) { return -1; }
     const auto tokens = tokenizer.encode(text, /*add_special=*/false, /*parse_special=*/true);
     return tokens.ok() && tokens->size() == 1 ? tokens->front() : -1;
+}
+
+// The tokens that these marks begin with ("<|channel|>" of "<|channel|>final<|message|>"). None: one of them begins with none.
+std::set<int32_t> tokens_of(const Tokenizer & tokenizer, const std::vector<std::string> & marks) {
+    std::set<int32_t> tokens;
+    for (const std::string & mark : marks) {
+        const size_t end = mark.find('>');
+        const int32_t token = end == std::string::npos ? -1 : one_token(tokenizer, mark.substr(0, end + 1));
+        if (token < 0) { return {}; }
+        tokens.insert(token);
+    }
+    return tokens;
 }
 
 // Of messages that end in one of the assistant's: whether an answer can begin with what it says.
@@ -185,7 +199,11 @@ Result<std::string> Api::prompt_text(const Conversation & chat, bool plain) cons
             "can be gone on with: leave the message out, or switch thoughts off with 'chat_template_kwargs': "
             "{\"enable_thinking\": false}"};
     }
-    if (marks.is_in(*chat.begun)) { return text + *chat.begun; }  // it says itself where the answer begins
+    if (marks.is_in(*chat.begun)) {  // it says itself where the answer begins
+        if (!plain) { return text + *chat.begun; }
+        PITH_ASSIGN_OR_RETURN(const std::string begun, as_plain_answer(tokenizer_, *chat.begun, marks));
+        return text + begun;
+    }
     if (!plain) { return text + marks.answer + *chat.begun; }
     PITH_ASSIGN_OR_RETURN(const std::string begun, as_plain_text(tokenizer_, *chat.begun));
     return text + marks.answer + begun;
@@ -246,6 +264,9 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
         prompt.form.reasoning = marks;
         prompt.form.hides_reasoning = asked.options.hides_reasoning;
         prompt.form.close_token = one_token(tokenizer_, marks.close);
+        prompt.form.mark_tokens = tokens_of(tokenizer_, marks.silent);
+    } else {
+        prompt.form.shown = marks;
     }
     if (asked.tools.any()) {
         prompt.form.tools = chat.form;
@@ -264,9 +285,17 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
     std::string & grammar = asked.options.sampler.grammar;
     if (asked.tools.must_call) {
         PITH_ASSIGN_OR_RETURN(grammar, calls(in_grammar));
-    } else if (asked.tools.any() && asked.options.has_format) {  // what is said has the format; or functions are called
-        PITH_ASSIGN_OR_RETURN(const std::string call, calls({}));
-        grammar = grammar_of_either(grammar, call);
+    } else if (asked.options.has_format) {  // what is said has the format; or functions are called; behind a thought
+        const bool begins = asked.options.tells_reasoning && !chat.begun;
+        if (begins && !marks.answer.empty()) { grammar = grammar_behind(grammar_literal(marks.answer), "", grammar); }
+        if (asked.tools.any()) {
+            PITH_ASSIGN_OR_RETURN(const std::string call, calls({}));
+            grammar = grammar_of_either(grammar, call);
+        }
+        const bool has_thought = marks.any() && trim(text).ends_with(marks.close);  // the template says that there is none
+        if (begins && in_grammar.any() && !has_thought) {
+            PITH_ASSIGN_OR_RETURN(grammar, grammar_behind_thought(grammar, in_grammar));
+        }
     }
     for (const std::string & note : notes) { log_once(LogLevel::kWarning, note); }
 

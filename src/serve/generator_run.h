@@ -115,7 +115,7 @@ struct Generator::Run {
             if (parser.wants(name)) { piece = std::move(name); }
         }
         const bool closes = token == job.form.close_token;
-        if (closes) { parser.note_close(n_bytes); }
+        if (closes || job.form.mark_tokens.contains(token)) { parser.note_token(n_bytes); }
         n_bytes += piece.size();
         const bool was_thinking = parser.is_thinking();
         tell(parser.add(text.add(piece)));

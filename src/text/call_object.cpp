@@ -31,11 +31,12 @@ bool is_schema(const Json & arguments) {
 
 }  // namespace
 
-void add_in_json_string(char c, std::string & json) {
+void add_in_json_string(char c, bool escaped, std::string & json) {
     if (static_cast<unsigned char>(c) >= 0x20) {
         json += c;
         return;
     }
+    if (escaped) { json += '\\'; }  // a backslash at the end of a line, as shells have it
     char code[8];
     std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
     json += code;
@@ -129,7 +130,7 @@ bool CallObject::end_string(const std::set<std::string> & names) {
 }
 
 void CallObject::add_in_string(char c) {
-    add_in_json_string(c, text_);
+    add_in_json_string(c, escaped_, text_);
     escaped_ = !escaped_ && c == '\\';
 }
 

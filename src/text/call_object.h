@@ -16,8 +16,9 @@
 
 namespace pith {
 
-// A byte inside a string. Line breaks and tabs, which JSON forbids there and models write in code, are escaped.
-void add_in_json_string(char c, std::string & json);
+// A byte inside a string, behind a backslash where escaped. Line breaks and tabs, which JSON forbids there and models write in
+// code, are escaped.
+void add_in_json_string(char c, bool escaped, std::string & json);
 
 class CallObject {
 public:

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/text.h"
 #include "text/call_object.h"
 #include "text/tool_marks.h"
 
@@ -39,7 +40,7 @@ bool CallScanner::add(char c) {
             begun_ = true;
         }
         if (in_string_) {
-            add_in_json_string(c, arguments_);
+            add_in_json_string(c, escaped_, arguments_);
         } else {
             arguments_ += c;
         }
@@ -90,12 +91,21 @@ bool CallScanner::add(char c) {
 }
 
 std::string CallScanner::take_arguments() {
-    if (!as_text_) { return std::exchange(arguments_, {}); }
+    constexpr std::string_view kNone = "null";  // no arguments, which are an object
+    if (!as_text_) {
+        const bool may_be_none = !taken_ && kNone.starts_with(arguments_);
+        if (may_be_none && in_arguments_) { return {}; }
+        if (may_be_none && arguments_ == kNone) { arguments_ = "{}"; }
+        taken_ = taken_ || !arguments_.empty();
+        return std::exchange(arguments_, {});
+    }
     if (in_arguments_) { return {}; }  // known when it is whole
     as_text_ = false;
     const std::string written = std::exchange(arguments_, {});
     const Json text = Json::parse(written, nullptr, /*allow_exceptions=*/false);
-    return text.is_string() ? text.get<std::string>() : written;
+    if (!text.is_string()) { return written; }
+    const auto & said = text.get_ref<const std::string &>();
+    return trim(said).empty() || trim(said) == kNone ? "{}" : said;
 }
 
 }  // namespace pith

@@ -34,6 +34,7 @@ private:
     std::string arguments_;
     bool begun_ = false;    // the arguments
     bool as_text_ = false;  // they are JSON in a string
+    bool taken_ = false;    // some of them
 };
 
 }  // namespace pith

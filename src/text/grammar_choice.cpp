@@ -51,4 +51,8 @@ std::string grammar_of_either(std::string_view one, std::string_view other) {
     return "root ::= a-root | b-root\n" + renamed(one, "a-") + renamed(other, "b-");
 }
 
+std::string grammar_behind(std::string_view begin, std::string_view rules, std::string_view grammar) {
+    return "root ::= " + std::string(begin) + " a-root\n" + std::string(rules) + renamed(grammar, "a-");
+}
+
 }  // namespace pith

@@ -4,9 +4,12 @@
 #include <llama.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
+#include "core/json_syntax.h"
 #include "core/text.h"
 #include "text/reasoning.h"
 #include "text/tokenizer_impl.h"
@@ -36,14 +39,23 @@ Result<std::vector<int32_t>> encode_inside(const Tokenizer & tokenizer, const st
     return tokenizer.encode(text, false, true);
 }
 
-// libllama keeps user-defined tokens whole wherever they stand: they are text.
+// Of user-defined tokens, which libllama keeps whole wherever they stand, those that look like a control token's name:
+// gpt-oss's frame is made of such ones. The others are text.
+bool is_framed(std::string_view text) {
+    const auto is_between = [text](std::string_view open, std::string_view close) {
+        return text.size() > open.size() + close.size() && text.starts_with(open) && text.ends_with(close);
+    };
+    return is_between("<|", "|>") || is_between("<\xEF\xBD\x9C", "\xEF\xBD\x9C>");
+}
+
 std::vector<std::string> special_names(const llama_vocab * vocab) {
     std::vector<std::string> names;
     for (int32_t id = 0; id < llama_vocab_n_tokens(vocab); ++id) {
         const auto attributes = static_cast<unsigned>(llama_vocab_get_attr(vocab, id));
-        if ((attributes & static_cast<unsigned>(LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) == 0) { continue; }
-        const char * text = llama_vocab_get_text(vocab, id);
-        names.emplace_back(text == nullptr ? "" : text);
+        const char * given = llama_vocab_get_text(vocab, id);
+        const std::string_view text = given == nullptr ? "" : given;
+        const bool is_special = (attributes & static_cast<unsigned>(LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UNKNOWN)) != 0;
+        if (is_special || is_framed(text)) { names.emplace_back(text); }
     }
     return names;
 }
@@ -95,22 +107,112 @@ std::string PlainText::cut(std::string_view text, std::string_view mark) const {
     return out;
 }
 
+namespace {
+
+// Cut everywhere but within the marks of thoughts. gpt-oss's are control tokens, whose names no text may bring.
+std::string cut_between_marks(const PlainText & plain, std::string_view text, const ReasoningMarks & marks,
+                              std::string_view by) {
+    if (!marks.any() || !marks.silent.empty()) { return plain.cut(text, by); }
+    const std::array<std::string_view, 2> both = {marks.open, marks.close};
+    std::array<size_t, 2> next = {text.find(both[0]), text.find(both[1])};
+    std::string out;
+    size_t at = 0;
+    while (at < text.size()) {
+        const size_t i = next[0] < next[1] ? 0 : 1;
+        const size_t end = std::min(next[i], text.size());
+        out += plain.cut(text.substr(at, end - at), by);
+        if (end == text.size()) { break; }
+        out += both[i];
+        at = end + both[i].size();
+        for (size_t k = 0; k < both.size(); ++k) {
+            if (next[k] < at) { next[k] = text.find(both[k], at); }
+        }
+    }
+    return out;
+}
+
+// REQUIRES: code < 0x10000.
+std::string utf8_of(unsigned code) {
+    const auto byte = [](unsigned bits) { return static_cast<char>(bits); };
+    if (code < 0x80) { return {byte(code)}; }
+    if (code < 0x800) { return {byte(0xC0 | code >> 6U), byte(0x80 | (code & 0x3FU))}; }
+    return {byte(0xE0 | code >> 12U), byte(0x80 | (code >> 6U & 0x3FU)), byte(0x80 | (code & 0x3FU))};
+}
+
+// A JSON text with characters that need no escape as they are, so that names are found in it: \u003c is '<'.
+std::string without_idle_escapes(std::string_view json) {
+    std::string out;
+    for (size_t at = 0; at < json.size();) {
+        if (json[at] != '\\' || at + 1 == json.size()) {
+            out += json[at++];
+            continue;
+        }
+        unsigned code = 0;
+        const char * digits = json.data() + at + 2;
+        const bool is_code =
+            json[at + 1] == 'u' && at + 6 <= json.size() && std::from_chars(digits, digits + 4, code, 16).ptr == digits + 4;
+        const bool needs_escape = code < 0x20 || code == '"' || code == '\\' || (code >= 0xD800 && code < 0xE000);
+        if (is_code && !needs_escape) {
+            out += utf8_of(code);
+            at += 6;
+        } else {
+            out += json.substr(at, 2);
+            at += 2;
+        }
+    }
+    return out;
+}
+
+// Of calls, whose arguments may be a JSON text inside of the JSON text, which templates read.
+std::string with_plain_escapes(const PlainText & plain, const std::string & tool_calls) {
+    if (tool_calls.find("\\u") == std::string::npos || !json_problem(tool_calls).empty()) { return tool_calls; }
+    using Calls = nlohmann::ordered_json;
+    Calls calls = Calls::parse(tool_calls, nullptr, /*allow_exceptions=*/false);
+    if (!calls.is_array()) { return tool_calls; }
+    bool changes = false;
+    for (Calls & call : calls) {
+        if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) { continue; }
+        if (const auto arguments = call["function"].find("arguments");
+            arguments != call["function"].end() && arguments->is_string()) {
+            std::string bare = without_idle_escapes(arguments->get_ref<const std::string &>());
+            if (plain.cut(bare) == bare) { continue; }  // no name hides there: it stays as the model wrote it
+            *arguments = std::move(bare);
+            changes = true;
+        }
+    }
+    if (!changes) { return tool_calls; }
+    return calls.dump(-1, ' ', false, Calls::error_handler_t::replace);
+}
+
+}  // namespace
+
 Result<std::string> as_plain_text(const Tokenizer & tokenizer, std::string_view text) {
     if (invalid_utf8_offset(text)) { return tokenizer.encode(text, false, false).status(); }  // which names the place
     return PlainText::of(tokenizer).cut(text);
 }
 
+Result<std::string> as_plain_answer(const Tokenizer & tokenizer, std::string_view text, const ReasoningMarks & marks) {
+    if (invalid_utf8_offset(text)) { return tokenizer.encode(text, false, false).status(); }
+    return cut_between_marks(PlainText::of(tokenizer), text, marks, std::string_view(&kCut, 1));
+}
+
 Result<std::string> render_plain_chat(const Tokenizer & tokenizer, std::span<const ChatMessage> messages,
                                       const ChatOptions & options) {
-    const auto all_texts = [](ChatMessage & message) {
-        return std::array<std::string *, 3>{&message.content, &message.reasoning, &message.tool_calls};
-    };
     std::vector<ChatMessage> cut(messages.begin(), messages.end());
+    ChatOptions cut_options = options;
+    const PlainText & plain = PlainText::of(tokenizer);
+    const ReasoningMarks marks = reasoning_marks(tokenizer.chat_template(), "");
+    std::vector<std::string *> texts = {&cut_options.tools};
+    std::vector<std::string *> said;  // by the model: templates look for the marks of thoughts there
+    for (ChatMessage & message : cut) {
+        message.tool_calls = with_plain_escapes(plain, message.tool_calls);
+        texts.insert(texts.end(),
+                     {&message.role, &message.reasoning, &message.tool_calls, &message.tool_call_id, &message.name});
+        (message.role == "assistant" ? said : texts).push_back(&message.content);
+    }
     const auto is_free = [&](const std::string & mark) {
-        return std::ranges::all_of(cut, [&](ChatMessage & message) {
-            return std::ranges::all_of(all_texts(message),
-                                       [&](const std::string * text) { return text->find(mark) == std::string::npos; });
-        });
+        const auto lacks = [&](const std::string * text) { return text->find(mark) == std::string::npos; };
+        return std::ranges::all_of(texts, lacks) && std::ranges::all_of(said, lacks);
     };
     int i = 0;
     while (i < kNoncharacters && !is_free(noncharacter(i))) { ++i; }
@@ -118,15 +220,9 @@ Result<std::string> render_plain_chat(const Tokenizer & tokenizer, std::span<con
         return {ErrorCode::kInvalidArgument, "the messages hold all noncharacters of Unicode, U+FDD0 to U+FDEF: take one out"};
     }
     const std::string mark = noncharacter(i);
-    const ReasoningMarks marks = reasoning_marks(tokenizer.chat_template(), "");
-    for (ChatMessage & message : cut) {
-        const bool thinks =
-            message.role == "assistant" && marks.any() && message.content.find(marks.close) != std::string::npos;
-        for (std::string * text : all_texts(message)) {
-            if (!thinks) { *text = PlainText::of(tokenizer).cut(*text, mark); }
-        }
-    }
-    PITH_ASSIGN_OR_RETURN(const std::string rendered, tokenizer.apply_chat_template(cut, options));
+    for (std::string * text : said) { *text = cut_between_marks(plain, *text, marks, mark); }
+    for (std::string * text : texts) { *text = plain.cut(*text, mark); }
+    PITH_ASSIGN_OR_RETURN(const std::string rendered, tokenizer.apply_chat_template(cut, cut_options));
     std::string out;
     out.reserve(rendered.size());
     size_t begin = 0;

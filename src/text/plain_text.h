@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "pith/text.h"
+#include "text/reasoning.h"
 
 struct llama_vocab;
 
@@ -40,10 +41,12 @@ private:
 // Errors: kInvalidArgument: no UTF-8 (names the byte).
 Result<std::string> as_plain_text(const Tokenizer & tokenizer, std::string_view text);
 
-// A conversation as its chat template writes it, with the cuts that its tokeniser needs: names of special tokens in what is
-// said are text. An answer that holds the template's own marks of a thought is left as it is, since the template looks for
-// them. Errors: as Tokenizer::apply_chat_template; kInvalidArgument: the messages hold every one of Unicode's noncharacters
-// U+FDD0 to U+FDEF, of which one must be free.
+// The same of what the model said, whose marks of thoughts are left whole: the template looks for them.
+Result<std::string> as_plain_answer(const Tokenizer & tokenizer, std::string_view text, const ReasoningMarks & marks);
+
+// A conversation as its chat template writes it, with the cuts that its tokeniser needs: names of special tokens are text in
+// what is said, in roles, names and calls, and in the functions that are offered. Errors: as Tokenizer::apply_chat_template;
+// kInvalidArgument: the messages hold every one of Unicode's noncharacters U+FDD0 to U+FDEF, of which one must be free.
 Result<std::string> render_plain_chat(const Tokenizer & tokenizer, std::span<const ChatMessage> messages,
                                       const ChatOptions & options);
 

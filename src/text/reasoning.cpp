@@ -67,8 +67,8 @@ bool ReasoningMarks::is_open_behind(std::string_view text) const {
     return begin != std::string_view::npos && text.find(close, begin + open.size()) == std::string_view::npos;
 }
 
-ReasoningSplitter::ReasoningSplitter(ReasoningMarks marks, bool closes_by_token)
-    : marks_(std::move(marks)), closes_by_token_(closes_by_token), inside_(marks_.begins_open), begins_(inside_) {}
+ReasoningSplitter::ReasoningSplitter(ReasoningMarks marks, ByToken by_token)
+    : marks_(std::move(marks)), by_token_(by_token), inside_(marks_.begins_open), begins_(inside_) {}
 
 void ReasoningSplitter::drop(size_t n_bytes) {
     waiting_.erase(0, n_bytes);
@@ -77,8 +77,8 @@ void ReasoningSplitter::drop(size_t n_bytes) {
 
 size_t ReasoningSplitter::find_mark(std::string_view mark) const {
     size_t at = waiting_.find(mark);
-    if (!inside_ || !closes_by_token_) { return at; }
-    while (at != std::string::npos && !closes_.contains(n_dropped_ + at)) { at = waiting_.find(mark, at + 1); }
+    const bool by_token = inside_ ? by_token_.close : by_token_.silent && mark != marks_.open;
+    while (by_token && at != std::string::npos && !tokens_.contains(n_dropped_ + at)) { at = waiting_.find(mark, at + 1); }
     return at;
 }
 

@@ -30,8 +30,12 @@ ReasoningMarks reasoning_marks(std::string_view chat_template, std::string_view 
 
 class ReasoningSplitter {
 public:
-    // closes_by_token: the closing mark is a token of the vocabulary, and its letters alone close nothing.
-    explicit ReasoningSplitter(ReasoningMarks marks, bool closes_by_token = false);
+    // Of marks that are tokens of the vocabulary, or begin with one, letters alone are none: an answer may speak of them.
+    struct ByToken {
+        bool close = false;   // the closing mark is one
+        bool silent = false;  // those around answers begin with one
+    };
+    explicit ReasoningSplitter(ReasoningMarks marks, ByToken by_token = {false, false});
 
     struct Pieces {
         std::string reasoning;
@@ -40,8 +44,8 @@ public:
     // The next text of the answer, with special tokens by name. What may be the beginning of a mark is kept until it is known.
     Pieces add(std::string_view text);
     Pieces finish();
-    // That token stands at this byte of all that is added.
-    void note_close(size_t at) { closes_.insert(at); }
+    // Such a token stands at this byte of all that is added.
+    void note_token(size_t at) { tokens_.insert(at); }
     bool is_inside() const { return inside_; }  // a thought
     // Whether a special token's name may be part of a mark, and has to be told to add().
     bool is_part_of_mark(std::string_view name) const;
@@ -52,8 +56,8 @@ private:
     size_t find_mark(std::string_view mark) const;
 
     ReasoningMarks marks_;
-    bool closes_by_token_;
-    std::set<size_t> closes_;  // where it does
+    ByToken by_token_;
+    std::set<size_t> tokens_;  // where they stand
     size_t n_dropped_ = 0;     // bytes that stood before what waits
     std::string waiting_;
     bool inside_ = false;

@@ -7,6 +7,7 @@
 
 #include "core/json_syntax.h"
 #include "core/text.h"
+#include "text/argument_schema.h"
 #include "text/tool_marks.h"
 
 namespace pith {
@@ -29,8 +30,9 @@ bool take(std::string_view & text, std::string_view mark) {
     return true;
 }
 
-Json value_of(std::string_view written, bool is_text) {
+Json value_of(std::string_view written, bool is_text, bool or_null) {
     const std::string_view bare = trim(written);
+    if (is_text && or_null && bare == "null") { return nullptr; }
     if (!is_text && json_problem(bare).empty()) {
         Json value = Json::parse(bare, nullptr, /*allow_exceptions=*/false);
         if (!value.is_discarded()) { return value; }
@@ -43,10 +45,6 @@ std::string_view without_its_lines(std::string_view value) {
     if (value.starts_with('\n')) { value.remove_prefix(1); }
     if (value.ends_with('\n')) { value.remove_suffix(1); }
     return value;
-}
-
-bool says_text(const Json & type) {
-    return type == "string" || (type.is_array() && std::ranges::find(type, Json("string")) != type.end());
 }
 
 }  // namespace
@@ -95,22 +93,17 @@ std::optional<TaggedCall> read_tagged_call(ToolForm form, std::string_view insid
         const auto value = take_until(rest, pairs ? tool_marks::kValueClose : tool_marks::kParameterClose);
         if (!value) { return std::nullopt; }
         const std::string name(trim(*key));
-        const bool is_text = known != texts.end() && known->second.contains(name);
-        arguments[name] = value_of(pairs ? *value : without_its_lines(*value), is_text);
+        const auto text = known == texts.end() ? TextsOfFunction::const_iterator() : known->second.find(name);
+        const bool is_text = known != texts.end() && text != known->second.end();
+        arguments[name] = value_of(pairs ? *value : without_its_lines(*value), is_text, is_text && text->second);
     }
     call.arguments = arguments.dump(-1, ' ', false, Json::error_handler_t::replace);
     return call;
 }
 
-std::set<std::string> text_parameters(std::string_view schema) {
-    std::set<std::string> names;
-    if (schema.empty() || !json_problem(schema).empty()) { return names; }
-    const Json object = Json::parse(schema, nullptr, /*allow_exceptions=*/false);
-    if (!object.is_object() || !object.contains("properties") || !object["properties"].is_object()) { return names; }
-    for (const auto & [name, property] : object["properties"].items()) {
-        if (property.is_object() && property.contains("type") && says_text(property["type"])) { names.insert(name); }
-    }
-    return names;
+TextsOfFunction text_parameters(std::string_view schema) {
+    if (schema.empty() || !json_problem(schema).empty()) { return {}; }
+    return texts_of_schema(Json::parse(schema, nullptr, /*allow_exceptions=*/false));
 }
 
 }  // namespace pith

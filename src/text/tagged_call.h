@@ -6,7 +6,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 
@@ -33,7 +32,7 @@ bool is_argument_tag(ToolForm form, std::string_view name);
 // Of what stands between <tool_call> and </tool_call>. Nothing: it is no call.
 std::optional<TaggedCall> read_tagged_call(ToolForm form, std::string_view inside, const TextParameters & texts);
 
-// The parameters that the schema of a function's arguments says are texts. A schema that is no JSON object: none.
-std::set<std::string> text_parameters(std::string_view schema);
+// The parameters that the schema of a function's arguments says are texts, or null. A schema that is no JSON object: none.
+TextsOfFunction text_parameters(std::string_view schema);
 
 }  // namespace pith

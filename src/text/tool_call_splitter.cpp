@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/text.h"
+#include "text/call_object.h"
 #include "text/tagged_call.h"
 #include "text/tool_marks.h"
 
@@ -13,7 +15,8 @@ namespace {
 using tool_marks::is_blank;
 using tool_marks::kBlanks;
 
-constexpr size_t kMostHeader = 400;  // bytes between a mark and what it announces
+constexpr size_t kMostHeader = 400;    // bytes between a mark and what it announces
+constexpr size_t kMostWaiting = 8192;  // behind a tag that may have ended a call, until a value's own end is given up
 
 }  // namespace
 
@@ -162,9 +165,31 @@ bool ToolCallSplitter::step_text(Pieces & out) {
     return true;
 }
 
+// Where the call ends that has begun: a value may hold the very tag that ends calls, where a value's own end follows. npos: not
+// yet.
+size_t ToolCallSplitter::end_of_inside() const {
+    const bool pairs = form_ == ToolForm::kPairs;
+    const std::string_view opens = pairs ? tool_marks::kValueOpen : tool_marks::kParameterOpen;
+    const std::string_view closes = pairs ? tool_marks::kValueClose : tool_marks::kParameterClose;
+    const std::string_view text = waiting_;
+    for (size_t from = 0;;) {
+        const size_t end = text.find(tool_marks::kTagClose, from);
+        const size_t value = end == std::string_view::npos ? end : text.rfind(opens, end);
+        if (value == std::string_view::npos) { return end; }
+        const size_t close = text.find(closes, value);
+        const std::string_view before = trim(text.substr(0, end));
+        const bool is_whole = !pairs && (before.ends_with(tool_marks::kFunctionClose) || before.starts_with('{'));
+        if (close < end || is_whole) { return end; }
+        // One that was never closed ends with its call.
+        if (text.find(tool_marks::kTagOpen, end) < close) { return end; }
+        if (close == std::string_view::npos) { return text.size() - end > kMostWaiting ? end : close; }
+        from = close;
+    }
+}
+
 // All that stands between the tags of a call: its arguments are no JSON, so it is told when it is whole.
 bool ToolCallSplitter::step_inside(Pieces & out) {
-    const size_t end = waiting_.find(tool_marks::kTagClose);
+    const size_t end = end_of_inside();
     if (end == std::string::npos) { return false; }
     const std::string inside = waiting_.substr(0, end);
     waiting_.erase(0, end + tool_marks::kTagClose.size());
@@ -285,12 +310,13 @@ bool ToolCallSplitter::step_arguments(Pieces & out) {
             whole = true;  // no object: the call has no arguments
             break;
         }
-        more += c;
         if (in_string_) {
+            add_in_json_string(c, escaped_, more);
             in_string_ = escaped_ || c != '"';
             escaped_ = !escaped_ && c == '\\';
             continue;
         }
+        more += c;
         in_string_ = c == '"';
         depth_ += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
         whole = depth_ == 0;

@@ -45,6 +45,7 @@ private:
     bool step(Pieces & out);  // false: what waits must wait for more
     bool step_text(Pieces & out);
     bool step_header(Pieces & out);
+    size_t end_of_inside() const;
     bool step_inside(Pieces & out);
     bool step_object(Pieces & out);
     bool step_arguments(Pieces & out);

@@ -33,8 +33,9 @@ ToolForm tool_form(std::string_view chat_template);
 inline bool has_tagged_arguments(ToolForm form) {
     return form == ToolForm::kPairs || form == ToolForm::kParameters;
 }
-// By function: its parameters that are texts, written as they are where others are JSON.
-using TextParameters = std::map<std::string, std::set<std::string>>;
+// Its parameters that are texts, written as they are where others are JSON, and whether null may stand there, too. By function.
+using TextsOfFunction = std::map<std::string, bool>;
+using TextParameters = std::map<std::string, TextsOfFunction>;
 
 // Whether the template itself shows the model its functions.
 bool shows_tools(ToolForm form);

@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/text.h"
+#include "text/argument_schema.h"
+#include "text/grammar_choice.h"
 #include "text/json_grammar.h"
+#include "text/regular_grammar.h"
 #include "text/tagged_call.h"
 
 namespace pith {
@@ -19,31 +23,41 @@ std::string json_string_literal(std::string_view text) {
     return grammar_literal(nlohmann::json(text).dump());
 }
 
-// Text up to a mark: nothing that begins with the mark's first two bytes.
-std::string up_to(const std::string & mark) {
-    const auto escaped = [](char c) {
-        char code[8];
-        std::snprintf(code, sizeof code, "\\x%02X", static_cast<unsigned>(static_cast<unsigned char>(c)));
-        return std::string(code);
-    };
-    const std::string first = escaped(mark[0]);
-    if (mark.size() < 2) { return "[^" + first + "]* " + grammar_literal(mark); }
-    return "([^" + first + "] | [" + first + "]+ [^" + first + escaped(mark[1]) + "])* " + grammar_literal(mark);
+// What all functions of a grammar share.
+struct Shared {
+    RegularTexts texts;
+    std::vector<std::string> notes;                           // of what is left out
+    std::map<std::string, std::string, std::less<>> without;  // by a mark: the rule for texts that do not hold it
+    std::string rules;
+};
+
+// Text that a mark ends, which does not stand in it: without the lines around it, which a reader does not ask for.
+Result<std::string> up_to(const std::string & mark, Shared & shared) {
+    constexpr size_t kMostStates = 256;
+    const std::string_view bare = trim(mark);
+    if (const auto made = shared.without.find(bare); made != shared.without.end()) {
+        return made->second + " " + grammar_literal(mark);
+    }
+    RegularTexts & texts = shared.texts;
+    const RegularTexts::Id it = texts.literal(std::u32string(bare.begin(), bare.end()));
+    const RegularTexts::Id with_it = texts.then(RegularTexts::kAll, texts.then(it, RegularTexts::kAll));
+    PITH_ASSIGN_OR_RETURN(const TextAutomaton automaton, texts.automaton(texts.all_but(with_it), kMostStates));
+    const std::string name = "text" + std::to_string(shared.without.size());
+    GrammarRules own(name + "-");
+    own.define(name, expression_of(automaton, /*in_json=*/false, own));
+    shared.rules += own.text();
+    shared.without.emplace(bare, name);
+    return name + " " + grammar_literal(mark);
 }
 
-std::string thought_rule(const ReasoningMarks & marks) {
-    const std::string rest = up_to(marks.close) + " ws ws";
+Result<std::string> thought_rule(const ReasoningMarks & marks, Shared & shared) {
+    PITH_ASSIGN_OR_RETURN(std::string rest, up_to(marks.close, shared));
+    rest += " ws ws";
     if (marks.begins_open) { return rest; }
     // gpt-oss begins anew behind a thought.
     const std::string again = marks.silent.empty() ? "" : " " + grammar_literal(marks.silent.front());
     return "(ws " + grammar_literal(marks.open) + " " + rest + again + ")?";
 }
-
-// What all functions of a grammar share.
-struct Shared {
-    RegularTexts texts;
-    std::vector<std::string> notes;  // of what is left out
-};
 
 // A schema's rules. What cannot be followed is left out, or all of it where nothing can be read; strict: it is an error.
 Result<std::string> rules_of_schema(const std::string & schema, const ToolFunction & function, const std::string & name,
@@ -68,50 +82,65 @@ bool can_stand_in_tags(std::string_view text) {
     return std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == '<' || c == '>'; });
 }
 
-// One of these texts, as it is. Empty: one of them cannot stand between tags.
-std::string any_of_texts(const Json & texts) {
+// One of these, texts as they are. Empty: one of them cannot stand between tags, or there are none.
+std::string any_of_texts(const std::vector<Json> & values) {
     std::string any;
-    for (const Json & one : texts) {
-        if (!one.is_string() || !can_stand_in_tags(one.get_ref<const std::string &>())) { return {}; }
-        any += (any.empty() ? "(" : " | ") + grammar_literal(one.get<std::string>());
+    for (const Json & one : values) {
+        const std::string text = one.is_null() ? "null" : one.is_string() ? one.get<std::string>() : "<";
+        if (!can_stand_in_tags(text)) { return {}; }
+        any += (any.empty() ? "(" : " | ") + grammar_literal(text);
     }
     return any.empty() ? any : any + ")";
 }
 
-// A value as it stands between tags, up to the one that closes it.
-Result<std::string> tagged_value(const Json & property, bool is_text, const ToolFunction & function, const std::string & rule,
-                                 const std::string & close, std::string & rules, Shared & shared) {
-    const bool chooses = is_text && property.contains("enum") && property["enum"].is_array();
-    const std::string any = chooses ? any_of_texts(property["enum"]) : "";
-    if (!any.empty()) { return any + " " + grammar_literal(close); }
-    if (is_text) { return up_to(close); }
-    PITH_ASSIGN_OR_RETURN(const std::string made, rules_of_schema(property.dump(), function, rule, "value", shared));
-    rules += made;
-    return rule + " " + grammar_literal(close);
+// A value as it stands between tags, up to the one that closes it. root: of the property.
+Result<std::string> tagged_value(const Json & property, const Json & root, bool is_text, const ToolFunction & function,
+                                 const std::string & rule, const std::string & close, Shared & shared) {
+    if (!is_text) {
+        Json alone = property;  // with what it may point to
+        for (const char * definitions : {"$defs", "definitions"}) {
+            if (alone.is_object() && root.is_object() && root.contains(definitions) && !alone.contains(definitions)) {
+                alone[definitions] = root[definitions];
+            }
+        }
+        PITH_ASSIGN_OR_RETURN(const std::string made, rules_of_schema(alone.dump(), function, rule, "value", shared));
+        shared.rules += made;
+        return rule + " " + grammar_literal(close);
+    }
+    const std::vector<Json> values = values_of_schema(property, root);
+    if (const std::string any = any_of_texts(values); !any.empty()) { return any + " " + grammar_literal(close); }
+    const auto note = [&](const std::string & what) {
+        shared.notes.push_back("the function " + pith::quoted(function.name) + ": " + what +
+                               " of a text is not followed where a model writes texts as they are, between tags");
+    };
+    if (!values.empty()) { note("'enum'"); }
+    for (const char * keyword : {"pattern", "format", "minLength", "maxLength"}) {
+        if (property.contains(keyword)) { note(pith::quoted(keyword)); }
+    }
+    return up_to(close, shared);
 }
 
 // Each argument between its own tags, in the schema's order.
 Result<std::string> tagged_arguments_rule(ToolForm form, const ToolFunction & function, const std::string & name,
                                           Shared & shared) {
-    const std::set<std::string> texts = text_parameters(function.parameters);
-    const Json schema = Json::parse(function.parameters, nullptr, /*allow_exceptions=*/false);
-    const bool has_any = schema.is_object() && schema.contains("properties") && schema["properties"].is_object();
-    const Json properties = has_any ? schema["properties"] : Json::object();
-    const Json required = has_any ? schema.value("required", Json::array()) : Json::array();
+    const TextsOfFunction texts = text_parameters(function.parameters);
+    const Json root = Json::parse(function.parameters, nullptr, /*allow_exceptions=*/false);
+    const Json schema = object_schema(root);
+    const Json & properties = schema["properties"];
+    const Json & required = schema["required"];
     std::string all;
-    std::string rules;
     int n = 0;
     for (const auto & [key, property] : properties.items()) {
         if (!can_stand_in_tags(key)) { continue; }
         const std::string rule = name + "p" + std::to_string(n++);
         const ArgumentText text = argument_text(form, key);
         PITH_ASSIGN_OR_RETURN(const std::string value,
-                              tagged_value(property, texts.contains(key), function, rule, text.close, rules, shared));
+                              tagged_value(property, root, texts.contains(key), function, rule, text.close, shared));
         const std::string one = grammar_literal(text.open) + " " + value;
         const bool must = std::ranges::find(required, Json(key)) != required.end();
         all += must ? " " + one : " (" + one + ")?";
     }
-    return name + " ::=" + (all.empty() ? " ws" : all) + "\n" + rules;
+    return name + " ::=" + (all.empty() ? " ws" : all) + "\n";
 }
 
 // One call of the i-th function, without the marks around all calls.
@@ -166,9 +195,12 @@ Result<std::string> tool_grammar(ToolForm form, std::span<const ToolFunction> fu
                                  const ReasoningMarks & reasoning, std::vector<std::string> * notes) {
     Shared shared;
     std::string grammar = "root ::= " + std::string(reasoning.any() ? "thought " : "") + root_of(form, only_one) + "\n";
-    if (reasoning.any()) { grammar += "thought ::= " + thought_rule(reasoning) + "\n"; }
     std::string calls;
     std::string rules;
+    if (reasoning.any()) {
+        PITH_ASSIGN_OR_RETURN(const std::string thought, thought_rule(reasoning, shared));
+        grammar += "thought ::= " + thought + "\n";
+    }
     for (size_t i = 0; i < functions.size(); ++i) {
         const std::string name = "a" + std::to_string(i);
         PITH_ASSIGN_OR_RETURN(const std::string arguments, has_tagged_arguments(form)
@@ -178,7 +210,14 @@ Result<std::string> tool_grammar(ToolForm form, std::span<const ToolFunction> fu
         calls += (i > 0 ? " | " : "") + call_of(form, functions[i], name);
     }
     if (notes != nullptr) { notes->insert(notes->end(), shared.notes.begin(), shared.notes.end()); }
-    return grammar + "call ::= " + calls + "\n" + rules + std::string(json_grammar_basics());
+    return grammar + "call ::= " + calls + "\n" + rules + shared.rules + std::string(json_grammar_basics());
+}
+
+Result<std::string> grammar_behind_thought(std::string_view grammar, const ReasoningMarks & reasoning) {
+    Shared shared;
+    PITH_ASSIGN_OR_RETURN(const std::string thought, thought_rule(reasoning, shared));
+    return grammar_behind("thought", "thought ::= " + thought + "\n" + shared.rules + std::string(json_grammar_basics()),
+                          grammar);
 }
 
 }  // namespace pith

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/reasoning.h"
@@ -22,5 +23,9 @@ struct ToolFunction {
 // Errors: kInvalidArgument: a strict schema that cannot be followed: names the function.
 Result<std::string> tool_grammar(ToolForm form, std::span<const ToolFunction> functions, bool only_one,
                                  const ReasoningMarks & reasoning, std::vector<std::string> * notes = nullptr);
+
+// A grammar's texts, a thought in front of them where the model has one: whatever it thinks, as with calls.
+// Errors: none that a mark there is would make.
+Result<std::string> grammar_behind_thought(std::string_view grammar, const ReasoningMarks & reasoning);
 
 }  // namespace pith

@@ -245,6 +245,38 @@ TEST(PlainText, NamesOfSpecialTokensInAMessageStayText) {
     EXPECT_EQ(raw->whole(0).back(), tokenizer->eos());
 }
 
+// Nor what stands beside the messages' words: roles, names, functions, and arguments whose JSON hides the name.
+TEST(PlainText, NothingThatARequestBringsIsASpecialToken) {
+    if (!has_jinja()) { GTEST_SKIP() << "built without minja"; }
+    const TempFolder folder;
+    const auto tokenizer = Tokenizer::load(write_tiny(
+        folder,
+        "{{ tools | tojson }}{% for m in messages %}{{ m.role }} {{ m.name }} {{ m.tool_call_id }} {{ m.content }}"
+        "{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments | tojson }}{% endif %}{% endfor %}</think> <think>"));
+    ASSERT_TRUE(tokenizer.ok());
+    ChatOptions options;
+    options.tools = R"([{"type": "function", "function": {"name": "f", "description": "a </s> b"}}])";
+    const std::vector<ChatMessage> messages = {
+        {"user</s>", "hello"},
+        // Behind a mark of a thought, too.
+        {"assistant",
+         "x </think> </s>",
+         {},
+         R"([{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"q\": \"\\u003c/s\\u003e \\\\u003c\"}"}}])"},
+        {"tool", "r", {}, {}, "1</s>", "f</s>"}};
+    const auto text = render_plain_chat(*tokenizer, messages, options);
+    ASSERT_TRUE(text.ok()) << text.status().message();
+    const auto tokens = encode_cut(*tokenizer, *text, false);
+    ASSERT_TRUE(tokens.ok());
+    EXPECT_EQ(std::ranges::count(*tokens, tokenizer->eos()), 0) << *text;
+    std::string said;
+    for (const int32_t token : *tokens) { said += tokenizer->piece(token, true); }
+    size_t n_found = 0;
+    for (size_t at = said.find("</s>"); at != std::string::npos; at = said.find("</s>", at + 1)) { ++n_found; }
+    EXPECT_EQ(n_found, 6U) << said;
+    EXPECT_NE(said.find("u003c"), std::string::npos) << "an escaped backslash is no escape: " << said;
+}
+
 // By the definition: a cut behind a character where what follows, that character included, begins with a name.
 TEST(PlainText, IsCutInsideOfEveryName) {
     const std::vector<std::string> names = {"<|a", "<|a|>", "<|ab|>", "<|b|>", "<t>", "<tool>", "<", "</t>", "é|"};

@@ -13,8 +13,12 @@
 #include <vector>
 
 #include "pith/text.h"
+#include "text/grammar_choice.h"
 #include "text/grammar_matcher.h"
+#include "text/json_grammar.h"
+#include "text/reasoning.h"
 #include "text/tiny_vocabulary.h"
+#include "text/tool_grammar.h"
 
 namespace pith::grammar_test {
 namespace {
@@ -157,6 +161,61 @@ protected:
         return says(one, text) && one.allows(tokenizer().eos()).value();
     }
 };
+
+// A text may hold the beginnings of the mark that ends it, which is what HTML and code are full of.
+TEST_F(Grammars, OfCallsTakeTextsThatHoldPartsOfTheirMarks) {
+    const ToolFunction one = {"f", R"({"properties": {"code": {"type": "string"}}, "required": ["code"]})", true};
+    const auto fits_in = [&](ToolForm form, const std::string & text) {
+        return fits(tool_grammar(form, std::span(&one, 1), true, {}).value(), text);
+    };
+    const auto in_lines = [](const std::string & code) {
+        return "<tool_call>\n<function=f>\n<parameter=code>\n" + code + "\n</parameter>\n</function>\n</tool_call>";
+    };
+    const auto in_pairs = [](const std::string & code) {
+        return "<tool_call>f\n<arg_key>code</arg_key>\n<arg_value>" + code + "</arg_value>\n</tool_call>";
+    };
+    for (const std::string code :
+         {"", "<b>Hi</b>", "<!DOCTYPE html>\n<html>\n</html>", "a\n</para>\n<", "</arg_valu", "é\n</p"}) {
+        EXPECT_TRUE(fits_in(ToolForm::kParameters, in_lines(code))) << code;
+        EXPECT_TRUE(fits_in(ToolForm::kPairs, in_pairs(code))) << code;
+    }
+    EXPECT_FALSE(fits_in(ToolForm::kParameters, in_lines("a</parameter>b")));
+    EXPECT_FALSE(fits_in(ToolForm::kPairs, in_pairs("a</arg_value>b")));
+}
+
+// What an argument's schema points to comes with it, and a root may point to the object.
+TEST_F(Grammars, OfTaggedCallsFollowReferences) {
+    const ToolFunction one = {"f", R"({"$ref": "#/$defs/F", "$defs": {"F": {"properties": {"n": {"$ref": "#/$defs/N"},
+        "level": {"anyOf": [{"$ref": "#/$defs/L"}, {"type": "null"}]}}, "required": ["n"]}, "N": {"type": "integer"}, "L": {"const": "low"}}})",
+                              true};
+    const std::string grammar = tool_grammar(ToolForm::kPairs, std::span(&one, 1), true, {}).value();
+    const auto call = [](const std::string & n, const std::string & level = "") {
+        const std::string more = level.empty() ? "" : "<arg_key>level</arg_key>\n<arg_value>" + level + "</arg_value>\n";
+        return "<tool_call>f\n<arg_key>n</arg_key>\n<arg_value>" + n + "</arg_value>\n" + more + "</tool_call>";
+    };
+    EXPECT_TRUE(fits(grammar, call("12")));
+    EXPECT_TRUE(fits(grammar, call("12", "low")));
+    EXPECT_TRUE(fits(grammar, call("12", "null")));
+    EXPECT_FALSE(fits(grammar, call("12", "high")));
+    EXPECT_FALSE(fits(grammar, call("x")));
+    EXPECT_FALSE(fits(grammar, "<tool_call>f\n</tool_call>"));
+}
+
+TEST_F(Grammars, BehindAThoughtItIsTheModelsOwn) {
+    const std::string format = "root ::= ws \"7\"\nws ::= \" \"?";
+    const std::string grammar = grammar_behind_thought(format, {.open = "<think>", .close = "</think>"}).value();
+    EXPECT_TRUE(fits(grammar, "7"));
+    EXPECT_TRUE(fits(grammar, "<think>a < b, </thin </think>\n\n 7"));
+    EXPECT_FALSE(fits(grammar, "<think>a 7"));
+    EXPECT_FALSE(fits(grammar, "<think></think>8"));
+    // gpt-oss: each message has a header.
+    const ReasoningMarks frames = reasoning_marks("<|channel|>analysis<|message|>", "");
+    const std::string framed =
+        grammar_behind_thought(grammar_behind(grammar_literal(frames.answer), "", format), frames).value();
+    EXPECT_TRUE(fits(framed, frames.answer + "7"));
+    EXPECT_TRUE(fits(framed, frames.open + "hm" + frames.close + "<|start|>assistant" + frames.answer + "7"));
+    EXPECT_FALSE(fits(framed, "7"));
+}
 
 TEST_F(Grammars, SayWhatTheirRulesSay) {
     EXPECT_TRUE(fits("root ::= \"a\" | \"b\"", "b"));

@@ -41,7 +41,7 @@ struct Output {
 class Told {
 public:
     explicit Told(ToolForm form, bool only_one = false)
-        : splitter_(form, {"get_weather", "get_time", "write_file"}, only_one, {{"get_weather", {"city"}}}) {}
+        : splitter_(form, {"get_weather", "get_time", "write_file"}, only_one, {{"get_weather", {{"city", false}}}}) {}
 
     void add(std::string_view text) { take(splitter_.add(text)); }
     void finish() { take(splitter_.finish()); }

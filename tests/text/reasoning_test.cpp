@@ -106,21 +106,42 @@ TEST(ChatJson, SaysWhichMessageIsWrong) {
     }
 }
 
+Pieces told_in_pieces(ReasoningSplitter & splitter, const std::string & text, size_t n) {
+    Pieces all;
+    for (size_t at = 0; at < text.size(); at += n) {
+        const Pieces more = splitter.add(std::string_view(text).substr(at, n));
+        all.reasoning += more.reasoning;
+        all.answer += more.answer;
+    }
+    all.answer += splitter.finish().answer;
+    return all;
+}
+
 TEST(Reasoning, IsClosedByATokenWhereThereIsOne) {
     const ReasoningMarks marks = reasoning_marks("{{ '<think>' }}{{ '</think>' }}", "<think>\n");
     const std::string text = "so </think> is a mark.</think>Yes.</think>";
     for (const size_t n : {1U, 2U, 3U, 7U, 1000U}) {
-        ReasoningSplitter splitter(marks, /*closes_by_token=*/true);
-        splitter.note_close(text.find("</think>Yes"));
-        Pieces all;
-        for (size_t at = 0; at < text.size(); at += n) {
-            const Pieces more = splitter.add(std::string_view(text).substr(at, n));
-            all.reasoning += more.reasoning;
-            all.answer += more.answer;
-        }
-        all.answer += splitter.finish().answer;
+        ReasoningSplitter splitter(marks, {.close = true, .silent = false});
+        splitter.note_token(text.find("</think>Yes"));
+        const Pieces all = told_in_pieces(splitter, text, n);
         EXPECT_EQ(all.reasoning, "so </think> is a mark.") << n;
         EXPECT_EQ(all.answer, "Yes.</think>") << n;
+    }
+}
+
+// An answer that speaks of gpt-oss's frame keeps its words.
+TEST(Reasoning, MarksAroundAnswersAreTokensWhereThereAreSome) {
+    const ReasoningMarks marks = reasoning_marks("<|channel|>analysis<|message|>", "");
+    const std::string said = "It ends with <|end|>, then <|start|>assistant.";
+    const std::string text = marks.open + "hm" + marks.close + "<|start|>assistant" + marks.answer + said;
+    for (const size_t n : {1U, 5U, 1000U}) {
+        ReasoningSplitter splitter(marks, {.close = true, .silent = true});
+        for (const std::string & mark : {marks.close + "<|start|>", std::string("<|start|>assistant<|"), marks.answer}) {
+            splitter.note_token(text.find(mark));
+        }
+        const Pieces all = told_in_pieces(splitter, text, n);
+        EXPECT_EQ(all.reasoning, "hm") << n;
+        EXPECT_EQ(all.answer, said) << n;
     }
 }
 

@@ -146,6 +146,22 @@ TEST(ToolCalls, AreAChannelsMessages) {
     EXPECT_FALSE(splitter.is_part_of_mark("<|return|>"));
 }
 
+// Models write line breaks into strings as they are; and null for no arguments.
+TEST(ToolCalls, HaveArgumentsThatAreJson) {
+    const Call lines = {"weather", R"({"city": "a\u000ab"})"};
+    expect_parts(ToolForm::kNamed, "[TOOL_CALLS]weather[ARGS]{\"city\": \"a\nb\"}", "", {lines});
+    expect_parts(ToolForm::kHarmony, "<|channel|>commentary to=functions.weather<|message|>{\"city\": \"a\nb\"}<|call|>", "",
+                 {lines});
+    const Call shell = {"weather", R"({"city": "a \\\u000ab"})"};  // a backslash at a line's end
+    expect_parts(ToolForm::kNamed, "[TOOL_CALLS]weather[ARGS]{\"city\": \"a \\\nb\"}", "", {shell});
+    expect_parts(ToolForm::kTagged, "<tool_call>{\"name\": \"weather\", \"arguments\": {\"city\": \"a \\\nb\"}}</tool_call>",
+                 "", {shell});
+    expect_parts(ToolForm::kTagged, R"(<tool_call>{"name": "time", "arguments": null}</tool_call>)", "", {kNow});
+    expect_parts(ToolForm::kTagged, R"(<tool_call>{"name": "time", "arguments": "null"}</tool_call>)", "", {kNow});
+    expect_parts(ToolForm::kTagged, R"(<tool_call>{"name": "weather", "arguments": {"a": null}}</tool_call>)", "",
+                 {{"weather", R"({"a": null})"}});
+}
+
 TEST(ToolCalls, ThatAreCutOffAreToldSoFar) {
     const Parts parts = split_in(ToolForm::kTagged, R"(<tool_call>{"name": "weather", "arguments": {"ci)", 3);
     ASSERT_EQ(parts.calls.size(), 1U);
@@ -155,7 +171,7 @@ TEST(ToolCalls, ThatAreCutOffAreToldSoFar) {
 
 // Values are texts where the schema says so, else JSON; what is no JSON is a text all the same.
 TEST(ToolCalls, HaveArgumentsBetweenTagsOfTheirOwn) {
-    const TextParameters texts = {{"weather", {"city", "code"}}};
+    const TextParameters texts = {{"weather", {{"city", false}, {"code", true}}}};
     const auto expect = [&](ToolForm form, const std::string & text, const std::string & content,
                             const std::vector<Call> & calls) {
         for (const size_t n : {1U, 3U, 1000U}) {
@@ -186,6 +202,15 @@ TEST(ToolCalls, HaveArgumentsBetweenTagsOfTheirOwn) {
     expect(pairs, "<tool_call>weather<arg_key>days</arg_key></tool_call>.",
            "<tool_call>weather<arg_key>days</arg_key></tool_call>.", {});
     expect(pairs, "<tool_call>wea", "<tool_call>wea", {});
+    // A value may hold what ends a call; one that was never closed ends with its call.
+    expect(pairs, "<tool_call>weather<arg_key>code</arg_key><arg_value>say(\"</tool_call>\")</arg_value></tool_call>.", ".",
+           {{"weather", "{\"code\":\"say(\\\"</tool_call>\\\")\"}"}});
+    const std::string open = "<tool_call>weather<arg_key>code</arg_key><arg_value>a</tool_call>";
+    expect(pairs, open + "<tool_call>time\n</tool_call>", open, {kNow});
+    expect(pairs,
+           "<tool_call>weather<arg_key>code</arg_key><arg_value>null</arg_value><arg_key>city</arg_key><arg_value>null"
+           "</arg_value></tool_call>",
+           "", {{"weather", R"({"code":null,"city":"null"})"}});
 
     const ToolForm lines = ToolForm::kParameters;
     expect(
@@ -200,7 +225,27 @@ TEST(ToolCalls, HaveArgumentsBetweenTagsOfTheirOwn) {
     expect(lines, "<tool_call>{\"name\": \"rain\"}</tool_call>", "<tool_call>{\"name\": \"rain\"}</tool_call>", {});
     EXPECT_EQ(text_parameters(
                   R"({"properties": {"a": {"type": "string"}, "b": {"type": ["null", "string"]}, "c": {"type": "integer"}}})"),
-              (std::set<std::string>{"a", "b"}));
+              (TextsOfFunction{{"a", false}, {"b", true}}));
+    // Through branches, references and values, as pydantic and zod write them.
+    EXPECT_EQ(text_parameters(R"({"$ref": "#/definitions/F", "definitions": {"F": {"properties": {
+                  "a": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "b": {"$ref": "#/definitions/L"},
+                  "c": {"allOf": [{"$ref": "#/definitions/L"}]}, "d": {"const": "x"}, "e": {"enum": [1, 2]},
+                  "f": {"$ref": "#/definitions/none"}, "g": {"$ref": "#/definitions/R"}}},
+                  "L": {"enum": ["low", "high"]}, "R": {"$ref": "#/definitions/R"}}})"),
+              (TextsOfFunction{{"a", true}, {"b", false}, {"c", false}, {"d", false}}));
+    // Where something else may stand as well, JSON is what it is.
+    EXPECT_TRUE(text_parameters(R"({"properties": {"a": {"enum": [1, "auto"]}, "b": {"type": ["string", "integer"]},
+                    "c": {"anyOf": [{"type": "array"}, {"type": "string"}]}, "d": {}}})")
+                    .empty());
+    // More ways than anybody could go, and a way that is longer than a stack.
+    std::string ways = R"({"properties": {"a": {"$ref": "#/$defs/R"}}, "$defs": {"R": {"anyOf": [)";
+    for (int i = 0; i < 8; ++i) { ways += std::string(i > 0 ? "," : "") + R"({"$ref": "#/$defs/R"})"; }
+    EXPECT_TRUE(text_parameters(ways + "]}}}").empty());
+    std::string chain = R"({"properties": {"a": {"$ref": "#/$defs/0"}}, "$defs": {)";
+    for (int i = 0; i < 3000; ++i) {
+        chain += "\"" + std::to_string(i) + R"(": {"$ref": "#/$defs/)" + std::to_string(i + 1) + "\"},";
+    }
+    EXPECT_TRUE(text_parameters(chain + R"("3000": {"type": "string"}}})").empty());
     EXPECT_TRUE(text_parameters("").empty());
     EXPECT_TRUE(text_parameters("[5").empty());
 }

@@ -60,6 +60,7 @@ Json delta_of(const AnswerPiece & piece) {
 void WholeAnswer::add(AnswerPiece piece) {
     text += piece.text;
     reasoning += piece.reasoning;
+    if (!piece.text.empty()) { said.insert(said.end(), piece.logprobs.begin(), piece.logprobs.end()); }
     std::ranges::move(piece.logprobs, std::back_inserter(logprobs));
     for (ToolCallPiece & call : piece.calls) {
         if (!call.name.empty()) { calls.push_back({call_id(), std::move(call.name), ""}); }
@@ -68,7 +69,7 @@ void WholeAnswer::add(AnswerPiece piece) {
 }
 
 AnswerPiece WholeAnswer::piece() const {
-    AnswerPiece whole{text, logprobs};
+    AnswerPiece whole{text, said};
     whole.reasoning = reasoning;
     for (size_t i = 0; i < calls.size(); ++i) {
         whole.calls.push_back({static_cast<int>(i), calls[i].name, calls[i].arguments});

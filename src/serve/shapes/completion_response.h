@@ -25,11 +25,13 @@ struct WholeAnswer {
     std::string text;
     std::string reasoning;
     std::vector<WholeCall> calls;
-    std::vector<TokenLogprob> logprobs;
+    std::vector<TokenLogprob> logprobs;  // of all tokens
+    std::vector<TokenLogprob> said;      // of those that came with `text`
     AnswerEnd end;
 
     void add(AnswerPiece piece);
-    // The whole of it again, in the order in which it came: what was thought, what is said, the calls.
+    // The whole of it again, in the order in which it came: what was thought, what is said with its log-probabilities, the
+    // calls.
     AnswerPiece piece() const;
 };
 
