@@ -143,6 +143,8 @@ TEST_F(CacheFiles, WhereWhatIsEvictedIsLostTheTextIsReadTwiceUnlessToldNotTo) {
     EXPECT_EQ(compressed({"--effort", "quick"})["policy"], "keydiff+ada:alpha=0");
     EXPECT_EQ(compressed({"-p", "Who is long?"})["policy"], "vmax:pool=avg45:pool_over=before+entropy");
     expect_error(compress_plainly({"--effort", "much"}), 2, {"--effort", "much"});
+    expect_error(compress_plainly({"--effort", "full", "-p", "Who?"}), 2, {"--effort full", "-p"});
+    expect_error(compress_plainly({"--effort", "full", "--policy", "snapkv"}), 2, {"--effort full", "--policy"});
 }
 
 // As much as the text needs: the budget is a ceiling, and what stayed is told. Nothing foretells it here, so the text is read

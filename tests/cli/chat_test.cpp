@@ -397,6 +397,17 @@ TEST_F(Chat, UndoBringsBackTheStateBitForBit) {
     EXPECT_NE(all.err.find("nothing to take back"), std::string::npos) << all.err;
 }
 
+// The last turn that is there, not the last message that was ever sent.
+TEST_F(Chat, RetryBehindUndoAnswersTheTurnBefore) {
+    const Outcome plain = piped({"The river is long and the garden is old.", "What is long?"}, {"-n", "12"});
+    const Outcome again =
+        piped({"The river is long and the garden is old.", "Who has the letter?", "/undo", "/retry", "What is long?"},
+              {"-n", "012"});  // ten and two, not an octal ten
+    ASSERT_EQ(plain.exit_code, 0) << plain.err;
+    ASSERT_EQ(again.exit_code, 0) << again.err;
+    EXPECT_TRUE(again.out.ends_with(plain.out)) << again.out << "\n--\n" << plain.out;
+}
+
 // Sanitizers keep what was freed.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kMemoryIsGivenBack = false;

@@ -185,6 +185,8 @@ TEST_F(Followed, AnotherTextAndWhatWouldNeverEndAreRefusedInOneLine) {
     expect_error(run_pith({"run", "-m", model_, "--follow", "--policy", "h2o", "--budget", "64", "--evict-every", "0"}), 2,
                  {"--evict-every"});
     expect_error(run_pith({"run", "-m", model_, "--save-every", "9", "-p", "a"}), 2, {"--save-every", "--follow"});
+    expect_error(run_pith({"run", "-m", model_, "--follow", "--budget", "64", "-f", text_, "-p", "a"}), 2,
+                 {"--follow", text_, "-p"});
     expect_error(run_pith({"run", "--cache", file_, "-f", text_, "-p", "a"}), 2, {"--cache", "--follow"});
     expect_error(run_pith(with(begin(whole_), {"-f", folder_.file("none.txt")})), 1, {"none.txt"});
 }

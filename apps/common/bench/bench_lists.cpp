@@ -19,7 +19,7 @@ std::string padded(const std::string & text) {
 
 void BenchListFlags::add_to(CLI::App & command) {
     const auto list = [&](const char * names, auto & values, const std::string & help) {
-        command.add_option(names, values, help)->delimiter(',');
+        command.add_option(names, values, help)->delimiter(',')->transform(thousands());
     };
     const std::string several = "; several between ','";
     const auto instead = [&](const OptionRow & row, auto & values) {

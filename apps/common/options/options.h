@@ -7,9 +7,11 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "common/options/device_rows.h"
 #include "common/options/measuring_rows.h"
@@ -91,6 +93,14 @@ static_assert(item::has_all(kOptions) && item::has_all(kOptions, item::kOfMeasur
 // 4k and 4K are 4096, and 010 is ten, where a whole number is wanted.
 CLI::Validator thousands();
 
+// A whole number, or what holds some.
+template <class T>
+inline constexpr bool kCounts = std::is_integral_v<T>;
+template <class T>
+inline constexpr bool kCounts<std::optional<T>> = kCounts<T>;
+template <class T>
+inline constexpr bool kCounts<std::vector<T>> = kCounts<T>;
+
 // Adds the row's option to the command, where its value goes to `value`; a flag's is a bool.
 // help: in place of the row's, where the command means something of its own by it.
 template <class T>
@@ -102,7 +112,7 @@ CLI::Option * add(CLI::App & command, const OptionRow & row, T & value, const st
         added = command.add_flag(names, value, text);
     } else {
         added = command.add_option(names, value, text);
-        if constexpr (std::is_integral_v<T>) { added->transform(thousands()); }
+        if constexpr (kCounts<T>) { added->transform(thousands()); }
     }
     if (!row.group.empty()) { added->group(std::string(row.group)); }
     return added;

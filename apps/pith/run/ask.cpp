@@ -15,6 +15,7 @@ void add_ask_command(CLI::App & root, int & exit_code) {
     command->add_option("FILE", flags->cache, "A cache file: of `pith compress`, --save-cache, or /save in `pith chat`")
         ->required();
     flags->add_answer_options(*command);
+    command->get_option("--prompt")->description("Question; may be repeated. Without it what is piped in is the question");
     add(*command, option("--threads"), flags->session.n_threads);
     add(*command, option("--ctx-size"), flags->session.ctx_size);
     command->callback([flags, &exit_code] { exit_code = run_command(*flags); });

@@ -215,8 +215,10 @@ int list_command(const CacheCommandFlags & flags) {
 int prune_command(const CacheCommandFlags & flags) {
     const auto size = parse_byte_count("--size", flags.size);
     if (!size.ok()) { return fail_usage(size.status()); }
-    if (!std::filesystem::is_directory(flags.file)) {
-        return fail({ErrorCode::kNotFound, "'" + flags.file + "' is no folder that can be read"});
+    std::error_code error;
+    if (!std::filesystem::is_directory(flags.file, error)) {
+        const std::string why = error ? ": " + error.message() : "";
+        return fail({ErrorCode::kNotFound, "'" + flags.file + "' is no folder that can be read" + why});
     }
     const auto store = StateStore::open(flags.file, UINT64_MAX);
     if (!store.ok()) { return fail(store.status()); }

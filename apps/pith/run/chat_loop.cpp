@@ -96,6 +96,7 @@ int ChatLoop::run(const std::string & model_name) {
         const LineEditor::Input input = editor_.read("> ", ". ");
         if (input.what == LineEditor::What::kEnd) { break; }
         if (input.what == LineEditor::What::kInterrupt) {
+            if (!is_terminal) { return kExitInterrupted; }  // nobody is there to type on
             std::fputs("\n(Ctrl-D or /exit ends)\n", stderr);
             continue;
         }
@@ -106,6 +107,7 @@ int ChatLoop::run(const std::string & model_name) {
         const bool is_command = text[0] == '/' && !text.starts_with("//");
         const Status status = is_command ? command(text) : say(text.substr(text[0] == '/' ? 1 : 0));
         if (!status.ok()) { fail(status); }  // the conversation goes on
+        if (!is_terminal && every_interrupt()) { return kExitInterrupted; }
     }
     // Where nobody was there to see it, somebody must be told.
     const bool was_in_vain = n_failed_ > 0 && n_answered_ == 0 && !is_terminal;
@@ -123,6 +125,7 @@ Conversation::Progress ChatLoop::progress_on(std::unique_ptr<ProgressLine> & lin
 
 Status ChatLoop::say(const std::string & message) {
     every_interrupt() = false;
+    retry_.clear();
     std::unique_ptr<ProgressLine> line;
     const auto turn = conversation_.say(message, every_interrupt(), /*stream=*/true, progress_on(line));
     line.reset();
@@ -140,8 +143,22 @@ Status ChatLoop::say(const std::string & message) {
     warn_past_training(conversation_.model(), session.n_tokens(), session.ledger(),
                        conversation_.options().session.context_shift);
     auto_budget_.look_at(session);
-    last_ = message;
+    messages_.push_back(message);
     return {};
+}
+
+// Behind a try that said nothing, of which the turn is gone already, the same message once more.
+Status ChatLoop::retry() {
+    std::string message = retry_;
+    if (message.empty()) {
+        if (messages_.empty() || conversation_.n_turns() == 0) { return nothing("to answer again"); }
+        message = messages_.back();
+        PITH_RETURN_IF_ERROR(undo());
+    }
+    const size_t n_before = messages_.size();
+    const Status done = say(message);
+    if (messages_.size() == n_before) { retry_ = std::move(message); }
+    return done;
 }
 
 Status ChatLoop::command(const std::string & text) {
@@ -153,14 +170,13 @@ Status ChatLoop::command(const std::string & text) {
         std::fputs(kHelp, stdout);
     } else if (name == "/clear") {
         PITH_RETURN_IF_ERROR(conversation_.clear(conversation_.options().system));
+        forget_messages();
         tell("begun again");
     } else if (name == "/undo") {
         PITH_RETURN_IF_ERROR(undo());
         tell("the last turn is taken back: " + turns_text(conversation_.n_turns()) + " left");
     } else if (name == "/retry") {
-        if (last_.empty() || conversation_.n_turns() == 0) { return nothing("to answer again"); }
-        PITH_RETURN_IF_ERROR(undo());
-        done = say(last_);
+        done = retry();
     } else if (name == "/system") {
         done = system(rest);
     } else if (name == "/policy") {
@@ -186,7 +202,15 @@ Status ChatLoop::command(const std::string & text) {
 
 Status ChatLoop::undo() {
     PITH_ASSIGN_OR_RETURN(const bool done, conversation_.undo());
-    return done ? Status() : nothing("to take back: the last " + std::to_string(conversation_.undo_depth()) + " turns can be");
+    if (!done) { return nothing("to take back: the last " + std::to_string(conversation_.undo_depth()) + " turns can be"); }
+    if (!messages_.empty()) { messages_.pop_back(); }
+    retry_.clear();
+    return {};
+}
+
+void ChatLoop::forget_messages() {
+    messages_.clear();
+    retry_.clear();
 }
 
 Status ChatLoop::system(const std::string & rest) {
@@ -195,6 +219,7 @@ Status ChatLoop::system(const std::string & rest) {
         return {};
     }
     PITH_RETURN_IF_ERROR(conversation_.clear(rest));
+    forget_messages();
     tell("begun again with this system prompt");
     return {};
 }
@@ -211,7 +236,7 @@ Status ChatLoop::load(const std::string & rest) {
     if (rest.empty()) { return {ErrorCode::kInvalidArgument, "/load wants the name of a file"}; }
     PITH_RETURN_IF_ERROR(conversation_.load(rest));
     auto_budget_ = AutoBudget(conversation_.options().session.budget);
-    last_.clear();
+    forget_messages();
     tell(with_commas(conversation_.session().n_tokens()) + " tokens from " + rest);
     return {};
 }
@@ -256,9 +281,15 @@ Status ChatLoop::budget(const std::string & rest) {
 }
 
 Status ChatLoop::follow(const PolicyChoice & policy, const Budget & budget) {
+    every_interrupt() = false;
     std::unique_ptr<ProgressLine> line;
-    PITH_RETURN_IF_ERROR(conversation_.follow(policy, budget, progress_on(line)));
+    const Status done = conversation_.follow(policy, budget, progress_on(line), &every_interrupt());
     line.reset();
+    if (done.code() == ErrorCode::kCancelled) {
+        tell("as before: " + policy_line());
+        return {};
+    }
+    PITH_RETURN_IF_ERROR(done);
     auto_budget_ = AutoBudget(budget);
     auto_budget_.look_at(conversation_.session());
     tell(policy_line());

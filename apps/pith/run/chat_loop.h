@@ -24,6 +24,8 @@ private:
     Status say(const std::string & message);
     Status command(const std::string & text);
     Status undo();
+    Status retry();
+    void forget_messages();
     Status system(const std::string & rest);
     Status policy(const std::string & rest);
     Status budget(const std::string & rest);
@@ -38,7 +40,8 @@ private:
     const Tokenizer & tokenizer_;
     LineEditor editor_;
     AutoBudget auto_budget_;
-    std::string last_;  // message
+    std::vector<std::string> messages_;  // of the turns there are, those that were read here
+    std::string retry_;                  // whose turn /retry has taken back, without an answer yet
     int n_answered_ = 0;
     bool told_of_shift_ = false;
     int n_failed_ = 0;

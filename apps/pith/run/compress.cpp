@@ -145,6 +145,11 @@ int compress_command(CompressFlags flags) {
     if (flags.pin_system && flags.system_prompt.empty() && flags.system_prompt_file.empty()) {
         return fail_usage("--pin-system needs a --system-prompt to pin");
     }
+    const bool chooses = flags.session.policy.empty() || PolicyChoice(flags.session.policy).is_auto();
+    if (flags.effort == "full" && (!flags.questions.empty() || !chooses)) {
+        return fail_usage("--effort full lets a second reading of the text choose what stays, where " +
+                          std::string(chooses ? "-p" : "--policy") + " does: leave one of them out");
+    }
     if (const Status status = check_protected(options); !status.ok()) { return fail(status); }
     if (const Status status = check_can_save(flags.output); !status.ok()) { return fail(status); }
     const auto texts = read_texts(flags);

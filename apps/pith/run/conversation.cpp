@@ -259,7 +259,8 @@ Status Conversation::load(const std::string & path) {
     return {};
 }
 
-Status Conversation::follow(const PolicyChoice & policy, const Budget & budget, const Progress & progress) {
+Status Conversation::follow(const PolicyChoice & policy, const Budget & budget, const Progress & progress,
+                            const std::atomic<bool> * cancel) {
     Conversation other(model_, tokenizer_);
     other.options_ = options_;
     other.options_.session.policy = policy;
@@ -269,6 +270,7 @@ Status Conversation::follow(const PolicyChoice & policy, const Budget & budget, 
     if (!tokens_.empty()) {
         RunHooks hooks;
         hooks.progress = progress;
+        hooks.cancel = cancel;
         PITH_RETURN_IF_ERROR(other.read(tokens_, hooks));
     }
     options_ = std::move(other.options_);

@@ -65,7 +65,8 @@ public:
     // From the beginning, with this system prompt.
     Status clear(std::string system);
     // The conversation so far is read again under another policy and budget. Errors: the conversation is then as before.
-    Status follow(const PolicyChoice & policy, const Budget & budget, const Progress & progress = {});
+    Status follow(const PolicyChoice & policy, const Budget & budget, const Progress & progress = {},
+                  const std::atomic<bool> * cancel = nullptr);
 
     // The conversation as a file, and one from a file in place of this one: of its own settings, system prompt included, or a
     // text that `pith compress` has read, which the first message then asks about. Turns before it cannot be taken back.

@@ -79,6 +79,17 @@ bool AnswerWriter::say(int32_t token) {
     return !completes_one(options_.reverse_prompts, said_, n_before);
 }
 
+namespace {
+
+// A terminal does nothing of what a thought may hold.
+void print_thought(const std::string & text) {
+    static const bool is_terminal = isatty(STDERR_FILENO) != 0;
+    const std::string shown = is_terminal ? without_terminal_codes(text) : text;
+    std::fwrite(shown.data(), 1, shown.size(), stderr);
+}
+
+}  // namespace
+
 // Thoughts go to stderr, dim where that is a terminal; a line of its own for the answer behind them.
 void AnswerWriter::add(ReasoningSplitter::Pieces pieces) {
     out_.reasoning += pieces.reasoning;
@@ -86,9 +97,13 @@ void AnswerWriter::add(ReasoningSplitter::Pieces pieces) {
     waiting_ += pieces.answer;
     if (!options_.stream || options_.hide_reasoning) { return; }
     static const bool is_dim = shows_colours(STDERR_FILENO);
-    if (!pieces.reasoning.empty()) {
+    thought_ += pieces.reasoning;
+    const bool is_all = !pieces.answer.empty() || ends_;
+    const size_t n_bytes = thought_.size() - (is_all ? 0 : incomplete_utf8_tail(thought_));
+    if (n_bytes > 0) {
         if (!std::exchange(is_thinking_shown_, true) && is_dim) { std::fputs("\033[2m", stderr); }
-        std::fputs(pieces.reasoning.c_str(), stderr);
+        print_thought(thought_.substr(0, n_bytes));
+        thought_.erase(0, n_bytes);
     }
     if (is_thinking_shown_ && (!pieces.answer.empty() || ends_)) {
         std::fputs(is_dim ? "\033[0m\n" : "\n", stderr);
@@ -99,6 +114,10 @@ void AnswerWriter::add(ReasoningSplitter::Pieces pieces) {
 Generated AnswerWriter::finish(std::string stop) {
     ends_ = true;
     add(splitter_.finish());
+    // A character whose last bytes never came.
+    for (std::string * text : {&waiting_, &out_.text}) {
+        if (const size_t n = incomplete_utf8_tail(*text); n > 0) { text->replace(text->size() - n, n, "\xEF\xBF\xBD"); }
+    }
     show(/*all=*/true);
     out_.stop = std::move(stop);
     return std::move(out_);
@@ -117,7 +136,7 @@ void AnswerWriter::show(bool all) {
 }
 
 void print_whole(const Generated & answer, bool hide_reasoning) {
-    if (!answer.reasoning.empty() && !hide_reasoning) { std::fprintf(stderr, "%s\n", answer.reasoning.c_str()); }
+    if (!answer.reasoning.empty() && !hide_reasoning) { print_thought(answer.reasoning + "\n"); }
     std::fwrite(answer.text.data(), 1, answer.text.size(), stdout);
 }
 

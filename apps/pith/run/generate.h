@@ -81,6 +81,7 @@ private:
     bool ends_ = false;               // nothing comes any more
     std::string said_;                // the text with special tokens' names: a reverse prompt may be one
     std::string waiting_;             // for the rest of a character
+    std::string thought_;             // the same
     TerminalMarkdown markdown_;
     Generated out_;
 };

@@ -72,8 +72,9 @@ LineEditor::Input LineEditor::read_one(const std::string & prompt) {
     }
 #endif
     if (at_terminal) {
-        std::fputs(prompt.c_str(), stdout);
-        std::fflush(stdout);
+        FILE * shown = isatty(STDOUT_FILENO) != 0 ? stdout : stderr;  // which may go elsewhere
+        std::fputs(prompt.c_str(), shown);
+        std::fflush(shown);
     }
     std::string line;
     const bool read = static_cast<bool>(std::getline(std::cin, line));

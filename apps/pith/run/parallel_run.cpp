@@ -210,9 +210,14 @@ private:
         for (size_t i = n_handed_out_; i < asked_.size(); ++i) {
             Asked & asked = *asked_[i];
             if (asked.id == 0 || !add_ledger_of(asked).ok()) { continue; }
-            if (engine_.state(asked.id) != RequestState::kDone) { asked.stop = "interrupt"; }
-            if (!why.ok()) { asked.failure = why; }
-            if (asked.n_said > 0) { say(i); }
+            const RequestState state = engine_.state(asked.id);
+            if (state == RequestState::kFailed) {
+                asked.failure = engine_.status(asked.id);
+            } else {
+                if (state != RequestState::kDone) { asked.stop = "interrupt"; }
+                if (!why.ok()) { asked.failure = why; }
+            }
+            if (asked.n_said > 0 || state == RequestState::kFailed) { say(i); }
         }
     }
 

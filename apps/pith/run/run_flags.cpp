@@ -65,11 +65,13 @@ void RunFlags::add_to(CLI::App & command) {
           "--no-context-shift", "--cold", "--cold-size", "--look-back", "--prefill", "--chunk", "--evict-every", "--grid"}) {
         from->excludes(command.get_option(name));
     }
-    auto * endless = command
-                         .add_flag("--follow", follow,
-                                   "Read -f as it grows, or standard input, on and on inside the budget, until it ends or "
-                                   "Ctrl-C; -p is answered at the end. With --cache: where that file's text goes on")
-                         ->group(kFilesHeading);
+    auto * endless =
+        command
+            .add_flag("--follow", follow,
+                      "Read -f as it grows, until Ctrl-C, or standard input until it ends, on and on inside the "
+                      "budget; -p is answered where standard input ends. With --cache: where that file's text goes "
+                      "on")
+            ->group(kFilesHeading);
     for (CLI::Option * other : {at_a_time, ids, aware, later}) { endless->excludes(other); }
     command
         .add_option("--save-every", save_every,
@@ -163,6 +165,11 @@ Status RunFlags::check() const {
     if (save_every > 0 && save_cache.empty()) { return wrong("--save-every needs a file: name it with --save-cache"); }
     if (follow && (prompts.size() > 1 || !prompts_file.empty())) {
         return wrong("--follow asks one question, at the end: give one -p, without --prompts");
+    }
+    if (follow && !prompts.empty() && !file.empty() && file != "-") {
+        return wrong("--follow reads '" + file +
+                     "' until Ctrl-C, so that -p would never be answered: leave it out, and ask the file of "
+                     "--save-cache with `pith ask`");
     }
     if (file == "-" && prompts_file == "-") { return wrong("-f and --prompts both read standard input: give one a file"); }
     return {};

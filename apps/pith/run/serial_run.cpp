@@ -35,7 +35,8 @@ public:
           cached_(cached),
           logits_(logits),
           auto_budget_(options_.budget),
-          cancel_(flags_.follow ? catch_end() : catch_interrupt()) {}
+          cancel_(flags_.follow ? catch_end() : catch_interrupt()),
+          told_(cached != nullptr || flags_.follow) {}
 
     Result<RunOutcome> run() {
         if (flags_.follow) {
@@ -221,6 +222,7 @@ private:
         PITH_ASSIGN_OR_RETURN(Session session, open_cached());
         prompt_.context = session.tokens();
         const Ledger opened = session.ledger();
+        if (opened.evicted_entries > 0) { auto_budget_ = AutoBudget({}); }  // who saved it was told
         Status status = ask_each_behind(session, sampler);
         if (status.ok()) {
             const SavedText text = saved_text(cached_->info().notes);
@@ -322,7 +324,7 @@ private:
     NpyFile * logits_;            // null: not wanted
     AutoBudget auto_budget_;
     const std::atomic<bool> & cancel_;
-    bool told_ = false;                  // about the budget
+    bool told_;                          // about the budget; of a text that came before nothing is to be told
     int n_ledgers_ = 0;                  // that are combined in the outcome's
     std::optional<int64_t> n_returned_;  // entries, for the question at hand; nullopt: nothing is cold
     RunOutcome outcome_;

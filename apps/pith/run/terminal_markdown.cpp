@@ -36,7 +36,7 @@ bool shows_colours(int file_descriptor) {
            std::string_view(terminal) != "dumb";
 }
 
-std::string TerminalMarkdown::add(std::string_view text) {
+std::string without_terminal_codes(std::string_view text) {
     std::string out;
     for (size_t i = 0; i < text.size(); ++i) {
         const auto byte = static_cast<unsigned char>(text[i]);
@@ -44,12 +44,18 @@ std::string TerminalMarkdown::add(std::string_view text) {
         const bool is_c1 = byte == 0xC2 && next >= 0x80 && next < 0xA0;  // two bytes in UTF-8
         if (byte == '\r') { continue; }
         if (is_c1 || byte == 0x7F || (byte < 0x20 && byte != '\n' && byte != '\t')) {
-            for (const char c : kControl) { add_byte(c, out); }
+            out += kControl;
             i += is_c1 ? 1 : 0;
         } else {
-            add_byte(text[i], out);
+            out += text[i];
         }
     }
+    return out;
+}
+
+std::string TerminalMarkdown::add(std::string_view text) {
+    std::string out;
+    for (const char c : without_terminal_codes(text)) { add_byte(c, out); }
     return out;
 }
 

@@ -11,6 +11,9 @@ namespace pith::app {
 // Whether what is written to this file descriptor may have colours: it is a terminal, not a dumb one, and NO_COLOR is not set.
 bool shows_colours(int file_descriptor);
 
+// Control characters but line breaks and tabs as ␛: they do nothing to the terminal.
+std::string without_terminal_codes(std::string_view text);
+
 class TerminalMarkdown {
 public:
     // What to write for it; marks at its end wait for what follows. text: whole characters.

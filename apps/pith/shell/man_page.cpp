@@ -122,8 +122,8 @@ std::string man_page(const Command & command, const Command & root) {
         for (const Command & sub : command.commands) { out += ".TP\n" + reference(sub) + "\n" + roff(sub.help) + "\n"; }
     }
     out +=
-        ".SH EXIT STATUS\n0 where all went well, 1 where something failed, 2 where what was asked makes no sense, 130 after "
-        "Ctrl\\-C.\n";
+        ".SH EXIT STATUS\n0 where all went well, 1 where something failed, 2 where what was asked makes no sense, 130 where "
+        "Ctrl\\-C ended it early (0 of serve, of chat at a terminal and of run \\-\\-follow, which end so).\n";
     out += "Standard output holds results alone; messages go to standard error.\n";
     if (!command.is_root()) { out += ".SH SEE ALSO\n" + reference(root) + "\n"; }
     return out;
