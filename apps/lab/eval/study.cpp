@@ -33,6 +33,7 @@ struct StudyFlags {
     EvalFlags eval;  // what is set here goes over the study's own
     std::string name;
     std::string part;
+    std::vector<std::string> scorer_options;  // "pool=avg45"
     bool list = false;
     bool paper = false;
 };
@@ -52,7 +53,12 @@ public:
         int worst = kExitOk;
         for (const StudyPart & part : study_.parts) {
             if (!flags_.part.empty() && part.name != flags_.part) { continue; }
-            const int code = run_part(part);
+            const std::string policies = with_own_options(part.policies);
+            const std::string pairs = with_own_options(part.pairs);
+            StudyPart asked = part;
+            asked.policies = policies;
+            asked.pairs = pairs;
+            const int code = run_part(asked);
             // A part that fails has said why; the others go on, unless nothing of them can be right either.
             if (code == kExitUsage || code == kExitInterrupted) { return code; }
             worst = std::max(worst, code);
@@ -74,6 +80,12 @@ private:
         model_.info = run_.model->info();
         model_.has_heads = has_importance(flags_.eval.heads, flags_.eval.model.path, flags_.eval.model.is_adapted());
         return kExitOk;
+    }
+
+    std::string with_own_options(std::string_view policies) const {
+        std::string changed(policies);
+        for (const std::string & option : flags_.scorer_options) { changed = with_scorer_option(changed, option); }
+        return changed;
     }
 
     int run_part(const StudyPart & part) {
@@ -129,7 +141,7 @@ private:
     // What the paper says of its policies, tested on the same samples; nothing where it says nothing, or none of them ran. Kept
     // beside the answers.
     Result<std::optional<Comparison>> compare_pairs(const StudyPart & part, const RunFolder & folder) const {
-        const std::string wanted = with_cake_preset_in_pairs(part.pairs, cake_preset_of(model_.info));
+        const std::string wanted = with_cake_preset(part.pairs, cake_preset_of(model_.info));
         if (wanted.empty()) { return std::optional<Comparison>(); }
         auto compared = compare_runs(folder, folder, {.policies = parse_pairs(wanted), .overall = true});
         if (!compared.ok()) { return std::optional<Comparison>(); }
@@ -190,6 +202,19 @@ Status check(const StudyFlags & flags) {
     if (flags.paper && (flags.eval.csv || flags.eval.markdown || flags.eval.svg)) {
         return {ErrorCode::kInvalidArgument, "--paper prints text or JSON: leave out --csv, --markdown and --svg"};
     }
+    if (flags.paper && !flags.scorer_options.empty()) {
+        return {ErrorCode::kInvalidArgument, "--paper's numbers are of the paper's own settings: leave out --scorer-option"};
+    }
+    for (const std::string & option : flags.scorer_options) {
+        const size_t equals = option.find('=');
+        if (equals == std::string::npos || equals == 0 || option.find_first_of(":+,<") != std::string::npos) {
+            return {ErrorCode::kInvalidArgument, "--scorer-option '" + option + "' is not NAME=VALUE, as in pool=avg45"};
+        }
+        if (!is_scorer_option(option.substr(0, equals))) {
+            return {ErrorCode::kInvalidArgument,
+                    "--scorer-option '" + option + "': no scorer has this option; `pith policies` lists them"};
+        }
+    }
     return {};
 }
 
@@ -231,6 +256,12 @@ void add_study_command(CLI::App & root, int & exit_code) {
     command->add_option("--part", flags->part, "One of its parts alone");
     command->add_option("--context", flags->eval.lengths, "Other lengths than the study's")->delimiter(',');
     add(*command, option("--budget"), flags->eval.budgets, "Other budgets than the study's")->delimiter(',');
+    command
+        ->add_option(
+            "--scorer-option", flags->scorer_options,
+            "NAME=VALUE: an option for every policy of the study whose scorer has it, as in pool=avg45, in place of the "
+            "study's own; may be repeated")
+        ->allow_extra_args(false);
     command->add_option("--text", flags->eval.texts, "Text file for perplexity; may be repeated")->allow_extra_args(false);
     flags->eval.add_run_options(*command);
     flags->eval.evict_every = kStudysOwn;

@@ -2,10 +2,12 @@
 #include "eval/studies/studies.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "benchmarks/benchmark.h"
 #include "core/text.h"
 #include "eval/studies/papers.h"
+#include "pith/policies.h"
 #include "policy/allocate/cake_presets.h"
 
 namespace pith {
@@ -15,6 +17,32 @@ constexpr std::string_view kPreset = ":preset=";
 
 bool has_preference(std::string_view policy) {
     return policy == "cake" || policy.starts_with("cake:") || policy.find("+preference") != std::string_view::npos;
+}
+
+// The list, or the pairs, with each policy changed.
+std::string each_policy(std::string_view list, const std::function<std::string(std::string_view)> & change) {
+    std::string out;
+    for (size_t begin = 0; begin < list.size();) {
+        const size_t end = std::min(list.find_first_of(",<", begin), list.size());
+        out += change(list.substr(begin, end - begin));
+        if (end < list.size()) { out += list[end]; }
+        begin = end + 1;
+    }
+    return out;
+}
+
+bool has_option(const PolicyInfo & info, std::string_view name) {
+    return std::ranges::find(info.options, name, &OptionInfo::name) != info.options.end();
+}
+
+// Whether this part of a policy is a scorer, or an alias that begins with one, with an option of this name.
+bool is_scorer_with(std::span<const PolicyInfo> known, std::string_view part, std::string_view option) {
+    const std::string_view name = part.substr(0, part.find(':'));
+    const auto found = std::ranges::find(known, name, &PolicyInfo::name);
+    if (found == known.end()) { return false; }
+    if (found->kind != "alias") { return found->kind == "scorer" && has_option(*found, option); }
+    const std::string_view meaning = found->meaning;
+    return is_scorer_with(known, meaning.substr(0, meaning.find('+')), option);
 }
 
 }  // namespace
@@ -57,24 +85,38 @@ std::string_view cake_preset_of(const ModelInfo & model) {
 }
 
 std::string with_cake_preset(std::string_view policies, std::string_view preset) {
-    std::string out;
-    for (const std::string_view policy : list_of(policies)) {
-        out += (out.empty() ? "" : ",") + std::string(policy);
-        if (!preset.empty() && has_preference(policy)) { out += std::string(kPreset) + std::string(preset); }
-    }
-    return out;
+    return each_policy(policies, [&](std::string_view policy) {
+        const bool takes = !preset.empty() && has_preference(policy);
+        return std::string(policy) + (takes ? std::string(kPreset) + std::string(preset) : "");
+    });
 }
 
-std::string with_cake_preset_in_pairs(std::string_view pairs, std::string_view preset) {
-    std::string out;
-    for (const std::string_view pair : list_of(pairs)) {
-        std::string both;
-        for (const std::string_view policy : split(pair, '<')) {
-            both += (both.empty() ? "" : "<") + with_cake_preset(policy, preset);
+std::string with_scorer_option(std::string_view policies, std::string_view option) {
+    const std::string_view name = option.substr(0, option.find('='));
+    const std::vector<PolicyInfo> known = list_policies();
+    return each_policy(policies, [&](std::string_view policy) {
+        std::string out;
+        for (const std::string_view part : split(policy, '+')) {
+            if (!out.empty()) { out += '+'; }
+            if (!is_scorer_with(known, part, name)) {
+                out += part;
+                continue;
+            }
+            bool first = true;
+            for (const std::string_view piece : split(part, ':')) {
+                if (piece.substr(0, piece.find('=')) == name && !first) { continue; }
+                out += (first ? "" : ":") + std::string(piece);
+                first = false;
+            }
+            out += ":" + std::string(option);
         }
-        out += (out.empty() ? "" : ",") + both;
-    }
-    return out;
+        return out;
+    });
+}
+
+bool is_scorer_option(std::string_view name) {
+    return std::ranges::any_of(list_policies(),
+                               [&](const PolicyInfo & info) { return info.kind == "scorer" && has_option(info, name); });
 }
 
 std::string without_cake_preset(std::string_view policy) {

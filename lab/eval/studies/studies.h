@@ -72,10 +72,12 @@ std::vector<std::string_view> list_of(std::string_view text);
 
 // CAKE's authors have constants for some models: the preset of this one, by its shape; empty: none.
 std::string_view cake_preset_of(const ModelInfo & model);
-// Every policy of the list that CAKE's allocator divides for takes the preset; an empty one changes nothing.
+// Every policy of the list, or of pairs, that CAKE's allocator divides for takes the preset; an empty one changes nothing.
 std::string with_cake_preset(std::string_view policies, std::string_view preset);
-// The same on both sides of every pair of StudyPart::pairs.
-std::string with_cake_preset_in_pairs(std::string_view pairs, std::string_view preset);
+// An option ("pool=avg45") for every policy of the list, or of pairs, whose scorer has it, in place of the study's own.
+std::string with_scorer_option(std::string_view policies, std::string_view option);
+// Whether a scorer has an option of this name.
+bool is_scorer_option(std::string_view name);
 // The policy as a study names it: without the preset.
 std::string without_cake_preset(std::string_view policy);
 

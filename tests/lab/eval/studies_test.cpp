@@ -68,9 +68,8 @@ TEST(Studies, EveryPairIsOfTwoPoliciesOfItsPart) {
         }
     }
     EXPECT_GT(n_pairs, 50);
-    EXPECT_EQ(with_cake_preset_in_pairs("cake<score,snapkv<score", "llama3.1-8b"),
-              "cake:preset=llama3.1-8b<score,snapkv<score");
-    EXPECT_EQ(with_cake_preset_in_pairs("", "llama3.1-8b"), "");
+    EXPECT_EQ(with_cake_preset("cake<score,snapkv<score", "llama3.1-8b"), "cake:preset=llama3.1-8b<score,snapkv<score");
+    EXPECT_EQ(with_cake_preset("", "llama3.1-8b"), "");
 }
 
 TEST(Studies, EverySizeHasBudgetsLengthsAndChunksThatCanBe) {
@@ -204,6 +203,30 @@ TEST(Studies, CakeTakesTheConstantsOfTheModelItIsTunedFor) {
     model.n_layers = 2;
     EXPECT_EQ(cake_preset_of(model), "");
     EXPECT_EQ(with_cake_preset("snapkv,cake", ""), "snapkv,cake");
+}
+
+TEST(Studies, AScorersOptionGoesToWhoHasIt) {
+    EXPECT_EQ(with_scorer_option("snapkv,criticalkv<critical-adakv,h2o:recent=half", "pool=avg45"),
+              "snapkv:pool=avg45,criticalkv:pool=avg45<critical-adakv:pool=avg45,h2o:recent=half");
+    EXPECT_EQ(with_scorer_option("gated+snapkv:pool=avg7:window=8+ada:alpha=0", "pool=avg45"),
+              "gated+snapkv:window=8:pool=avg45+ada:alpha=0");
+    EXPECT_EQ(with_scorer_option("snapkv+ada", "alpha=0"), "snapkv+ada");  // an allocator's
+    EXPECT_EQ(with_scorer_option("", "pool=avg45"), "");
+    EXPECT_TRUE(is_scorer_option("pool"));
+    EXPECT_FALSE(is_scorer_option("alpha"));
+    EXPECT_FALSE(is_scorer_option("poool"));
+    for (const Study & study : studies()) {
+        for (const StudyPart & part : study.parts) {
+            const std::string wide = with_scorer_option(part.policies, "pool=avg45");
+            const Status policies = check_policies(wide);
+            EXPECT_TRUE(policies.ok()) << at(study, part) << ": " << policies.message();
+            const auto names = list_of(wide);
+            for (const ComparePolicies & pair : parse_pairs(with_scorer_option(part.pairs, "pool=avg45"))) {
+                EXPECT_EQ(std::ranges::count(names, pair.first), 1) << at(study, part) << ": " << pair.first;
+                EXPECT_EQ(std::ranges::count(names, pair.second), 1) << at(study, part) << ": " << pair.second;
+            }
+        }
+    }
 }
 
 TEST(PaperNumbers, AreOfPartsPoliciesBudgetsAndTasksThatExist) {
