@@ -39,8 +39,9 @@ public:
         if (n_open_ > kMostOpen) { return kAny; }
         const auto [known, is_new] = types_.try_emplace(&schema, kAny);  // what points to itself may be anything
         if (!is_new) { return known->second; }
-        const unsigned found = types_said(schema);
-        return types_[&schema] = found;
+        const Json * nullable = member(schema, "nullable");  // OpenAPI's
+        const bool or_null = nullable != nullptr && *nullable == true;
+        return types_[&schema] = types_said(schema) | (or_null ? unsigned{kNull} : 0U);
     }
 
     // Where the schema lists its values: adds them, and returns true.

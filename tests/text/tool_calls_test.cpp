@@ -230,9 +230,10 @@ TEST(ToolCalls, HaveArgumentsBetweenTagsOfTheirOwn) {
     EXPECT_EQ(text_parameters(R"({"$ref": "#/definitions/F", "definitions": {"F": {"properties": {
                   "a": {"anyOf": [{"type": "string"}, {"type": "null"}]}, "b": {"$ref": "#/definitions/L"},
                   "c": {"allOf": [{"$ref": "#/definitions/L"}]}, "d": {"const": "x"}, "e": {"enum": [1, 2]},
+                  "h": {"type": "string", "nullable": true},
                   "f": {"$ref": "#/definitions/none"}, "g": {"$ref": "#/definitions/R"}}},
                   "L": {"enum": ["low", "high"]}, "R": {"$ref": "#/definitions/R"}}})"),
-              (TextsOfFunction{{"a", true}, {"b", false}, {"c", false}, {"d", false}}));
+              (TextsOfFunction{{"a", true}, {"b", false}, {"c", false}, {"d", false}, {"h", true}}));
     // Where something else may stand as well, JSON is what it is.
     EXPECT_TRUE(text_parameters(R"({"properties": {"a": {"enum": [1, "auto"]}, "b": {"type": ["string", "integer"]},
                     "c": {"anyOf": [{"type": "array"}, {"type": "string"}]}, "d": {}}})")
