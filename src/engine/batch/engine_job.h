@@ -176,6 +176,7 @@ private:
     Status check() const;
     Status fork(const EngineJob & base);
     std::optional<int64_t> where_to_look(const RunPlan & plan) const;
+    void give_up_state(const Status & status);
     // The beginning of its prompt of which states serve it, and are kept: what comes behind it depends on its end, too.
     std::span<const int32_t> shareable() const {
         return std::span(request_.tokens).first(static_cast<size_t>(look_at_.value_or(std::ssize(request_.tokens))));

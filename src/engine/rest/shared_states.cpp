@@ -135,6 +135,10 @@ std::shared_ptr<SharedState> SharedStates::take_out(const SharedState & state) n
     return taken;
 }
 
+void SharedStates::drop(const SharedState & state) noexcept {
+    std::erase_if(held_, [&](const Held & one) { return one.state.get() == &state; });
+}
+
 bool SharedStates::drop_least_recent() noexcept {
     auto least = held_.end();
     for (auto one = held_.begin(); one != held_.end(); ++one) {

@@ -81,6 +81,9 @@ public:
     // It is no longer here. REQUIRES: it is, and no other sequence uses it.
     std::shared_ptr<SharedState> take_out(const SharedState & state) noexcept;
 
+    // Nobody is to go on from it any more; who does already holds it as long.
+    void drop(const SharedState & state) noexcept;
+
     // Idle ones go until those that stay are few enough.
     void trim() noexcept;
     bool drop_least_recent() noexcept;                              // false: none is idle

@@ -209,6 +209,17 @@ int64_t StoredStates::begin(LiveSession & session, const StateScope & scope, std
     return 0;
 }
 
+void StoredStates::give_up(const StateScope & scope, std::span<const int32_t> tokens) {
+    while (const auto state = shared_.find(scope, tokens).state) { shared_.drop(*state); }
+    if (!store_) { return; }
+    const auto pass_over = [&](const std::optional<FoundState> & found) {
+        for (const std::string & path : found ? found->paths : std::vector<std::string>()) { store_->pass_over(path); }
+        return found.has_value();
+    };
+    while (pass_over(find_file(scope, tokens))) {}
+    while (scope.cold != 0 && pass_over(store_->find(scope.cold, tokens))) {}
+}
+
 // The files of the rows that a state of these tokens evicted: each of its own tokens, behind the one before it.
 Result<std::vector<CacheFile>> StoredStates::open_cold_parts(const StateScope & scope, std::span<const int32_t> tokens,
                                                              std::vector<std::string> & files) const {

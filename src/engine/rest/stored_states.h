@@ -60,6 +60,9 @@ public:
     // The session, which is empty, becomes the longest state in a file that the tokens begin with, or are, of so many tokens.
     // 0: there is none, and it must be made empty again. What cannot be used is passed over, and logged.
     int64_t begin(LiveSession & session, const StateScope & scope, std::span<const int32_t> tokens);
+    // What went on from a state of these tokens could not read what lies on disk: nobody is to go on any more from those that
+    // they begin with, whose rows lie in the same files, in memory or in the folder.
+    void give_up(const StateScope & scope, std::span<const int32_t> tokens);
     SharedStates & shared() { return shared_; }
     const SharedStates & shared() const { return shared_; }
     // Keeps the session's state in the folder, unless it is there or takes too much of it. What fails is logged, once in a row.

@@ -1,6 +1,7 @@
 // cold_states_test.cpp - states in a folder whose evicted entries stay on disk: their rows are written once for all turns of a
 // conversation, and answers are, to the bit, those of an engine without a folder, whatever becomes of the files.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -309,6 +310,30 @@ TEST(ColdStates, SayWhatTheirFilesAre) {
 }
 
 // The k-th write fails, or all from then on: the answer is the same, and what is there can be gone on from.
+// A state in memory whose evicted rows are gone from under it: the turn that finds it out begins anew, and so do later ones.
+TEST(ColdStates, ThatCanNoLongerBeReadAreReadAnew) {
+    EngineOptions options = engine_with("");
+    options.cache_memory_bytes = 64U << 20U;
+    auto engine = tiny().engine(options);
+    ASSERT_TRUE(engine.ok());
+    const auto ask = [&](size_t n) { return answer(*engine, turn_of(n), tiny_spec().n_layers, /*keeps=*/false); };
+    ask(300);
+    EXPECT_EQ(ask(400).n_cached, end_of(300));
+    int n_cut = 0;
+    const std::string where = std::filesystem::temp_directory_path().string();
+    for (const auto & entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code gone;
+        const std::string to = std::filesystem::read_symlink(entry.path(), gone).string();
+        if (gone || !to.starts_with(where) || !to.ends_with(" (deleted)")) { continue; }
+        n_cut += truncate(entry.path().c_str(), 0) == 0 ? 1 : 0;
+    }
+    ASSERT_GT(n_cut, 0) << "no file of evicted rows was found";
+    const Outcome found_out = ask(600);
+    EXPECT_EQ(found_out.n_cached, 0);
+    EXPECT_EQ(found_out.logits, answer_of(engine_with(""), turn_of(600)).logits);
+    EXPECT_EQ(ask(700).n_cached, end_of(600));
+}
+
 TEST(ColdStates, ThatCannotBeWrittenCostNothing) {
     const Outcome alone = answer_of(engine_with(""), turn_of(300), tiny());
     for (const bool stays_full : {false, true}) {
