@@ -114,10 +114,10 @@ Status rows_of_lanes(GraphRunner & runner, const RaggedCache & cache, ggml_tenso
     for (const int length : lengths) {
         const int64_t n_numbers = length * flat->ne[0];
         if (n_numbers > std::numeric_limits<int>::max()) {
-            return {ErrorCode::kOutOfMemory, "a lane of " + std::to_string(length) +
-                                                 " entries is too long for a scorer of your own "
-                                                 "that is shown rows: they have " +
-                                                 std::to_string(n_numbers) + " numbers"};
+            return {ErrorCode::kOutOfMemory,
+                    "a lane of " + std::to_string(length) +
+                        " entries is too long for a scorer of your own that is shown rows: they have " +
+                        std::to_string(n_numbers) + " numbers"};
         }
         sizes.push_back(static_cast<int>(n_numbers));
     }

@@ -48,7 +48,7 @@ private:
     void add_answer(ToolCallSplitter::Pieces pieces, AnswerPiece & piece);
 
     ReasoningSplitter reasoning_;
-    ReasoningSplitter shown_;
+    ReasoningMarks shown_;
     bool hides_reasoning_;
     std::optional<ToolCallSplitter> calls_;
 };

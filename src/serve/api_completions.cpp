@@ -292,8 +292,8 @@ Result<Api::Prompt> Api::chat_prompt(ChatRequest & asked) const {
             PITH_ASSIGN_OR_RETURN(const std::string call, calls({}));
             grammar = grammar_of_either(grammar, call);
         }
-        const bool has_thought = marks.any() && trim(text).ends_with(marks.close);  // the template says that there is none
-        if (begins && in_grammar.any() && !has_thought) {
+        const bool is_closed = marks.any() && trim(text).ends_with(marks.close);  // the template says that there is no thought
+        if (begins && in_grammar.any() && !is_closed) {
             PITH_ASSIGN_OR_RETURN(grammar, grammar_behind_thought(grammar, in_grammar));
         }
     }

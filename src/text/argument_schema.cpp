@@ -3,14 +3,12 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
-#include <string>
 #include <string_view>
 
 namespace pith {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = SchemaJson;
 
 // The schema behind "#/$defs/Label". nullptr: there is none.
 const Json * behind_reference(const Json & root, const Json & reference) {
@@ -74,20 +72,29 @@ public:
     }
 
     // The properties that an object has, also through $ref and allOf, and which of them must be there.
-    void add_properties(const Json & schema, Json & all) {
+    void add_arguments(const Json & schema, ArgumentList & all) {
         const Deeper deeper(n_open_);
         if (n_open_ > kMostOpen || !schema.is_object() || !merged_.insert(&schema).second) { return; }
         if (const Json * given = member(schema, "$ref")) {
-            if (const Json * there = behind_reference(root_, *given)) { add_properties(*there, all); }
+            if (const Json * there = behind_reference(root_, *given)) { add_arguments(*there, all); }
         }
         if (const Json * given = member(schema, "allOf"); given != nullptr && given->is_array()) {
-            for (const Json & one : *given) { add_properties(one, all); }
+            for (const Json & one : *given) { add_arguments(one, all); }
         }
         if (const Json * given = member(schema, "properties"); given != nullptr && given->is_object()) {
-            all["properties"].update(*given);
+            for (const auto & [name, property] : given->items()) {
+                const auto [place, is_new] = places_.try_emplace(name, all.properties.size());
+                if (is_new) {
+                    all.properties.emplace_back(name, &property);
+                } else {
+                    all.properties[place->second].second = &property;  // the later one is meant
+                }
+            }
         }
         if (const Json * given = member(schema, "required"); given != nullptr && given->is_array()) {
-            all["required"].insert(all["required"].end(), given->begin(), given->end());
+            for (const Json & name : *given) {
+                if (name.is_string()) { all.required.insert(name.get<std::string>()); }
+            }
         }
     }
 
@@ -138,28 +145,27 @@ private:
     std::map<const Json *, unsigned> types_;
     std::set<const Json *> listed_;
     std::set<const Json *> merged_;
+    std::map<std::string, size_t> places_;  // of properties among all
 };
 
 }  // namespace
 
-nlohmann::ordered_json object_schema(const nlohmann::ordered_json & root) {
-    Json all = {{"properties", Json::object()}, {"required", Json::array()}};
-    SchemaLook(root).add_properties(root, all);
+ArgumentList arguments_of(const SchemaJson & root) {
+    ArgumentList all;
+    SchemaLook(root).add_arguments(root, all);
     return all;
 }
 
-std::vector<nlohmann::ordered_json> values_of_schema(const nlohmann::ordered_json & schema,
-                                                     const nlohmann::ordered_json & root) {
+std::vector<SchemaJson> values_of_schema(const SchemaJson & schema, const SchemaJson & root) {
     std::vector<Json> values;
     return SchemaLook(root).add_values(schema, values) ? values : std::vector<Json>();
 }
 
-TextsOfFunction texts_of_schema(const nlohmann::ordered_json & root) {
+TextsOfFunction texts_of_schema(const SchemaJson & root) {
     TextsOfFunction texts;
-    const Json object = object_schema(root);
     SchemaLook look(root);
-    for (const auto & [name, property] : object["properties"].items()) {
-        const unsigned types = look.types(property);
+    for (const auto & [name, property] : arguments_of(root).properties) {
+        const unsigned types = look.types(*property);
         // Where something else may stand, too, what is written is that if it can be.
         if ((types & SchemaLook::kText) != 0 && (types & SchemaLook::kOther) == 0) {
             texts.emplace(name, (types & SchemaLook::kNull) != 0);

@@ -33,26 +33,34 @@ array ::= "[" ws (value (ws "," ws value)*)? ws "]"
 
 constexpr size_t kMostSchemaBytes = size_t{1} << 20;
 
-Result<std::string> rules_of(std::string_view schema, const std::string & first, const std::string & prefix,
-                             RegularTexts & texts, std::vector<std::string> * notes) {
-    if (const std::string problem = json_problem(schema); !problem.empty()) {
-        return {ErrorCode::kInvalidArgument, "the JSON schema is no JSON: " + problem};
-    }
-    if (schema.size() > kMostSchemaBytes) {
-        return {ErrorCode::kInvalidArgument, "the JSON schema has " + std::to_string(schema.size()) +
-                                                 " bytes: " + std::to_string(kMostSchemaBytes) + " at most"};
-    }
-    const SchemaJson document = SchemaJson::parse(schema, nullptr, /*allow_exceptions=*/false);
-    if (document.is_discarded()) {
-        return {ErrorCode::kInvalidArgument, "the JSON schema has a number that is too large, or text that is not UTF-8"};
-    }
+Status check_size(size_t n_bytes) {
+    if (n_bytes <= kMostSchemaBytes) { return {}; }
+    return {ErrorCode::kInvalidArgument,
+            "the JSON schema has " + std::to_string(n_bytes) + " bytes: " + std::to_string(kMostSchemaBytes) + " at most"};
+}
+
+Result<std::string> rules_of_part(const SchemaJson & document, const SchemaJson & part, const std::string & first,
+                                  const std::string & prefix, RegularTexts & texts, std::vector<std::string> * notes) {
     try {
-        return schema_rules(document, first, prefix, texts, notes);
+        return schema_rules(document, part, first, prefix, texts, notes);
     } catch (const SchemaJson::exception &) {
         return {ErrorCode::kInvalidArgument,
                 "the JSON schema cannot be read: a keyword holds something else than JSON Schema says; correct it, or send a "
                 "grammar of your own"};
     }
+}
+
+Result<std::string> rules_of(std::string_view schema, const std::string & first, const std::string & prefix,
+                             RegularTexts & texts, std::vector<std::string> * notes) {
+    if (const std::string problem = json_problem(schema); !problem.empty()) {
+        return {ErrorCode::kInvalidArgument, "the JSON schema is no JSON: " + problem};
+    }
+    PITH_RETURN_IF_ERROR(check_size(schema.size()));
+    const SchemaJson document = SchemaJson::parse(schema, nullptr, /*allow_exceptions=*/false);
+    if (document.is_discarded()) {
+        return {ErrorCode::kInvalidArgument, "the JSON schema has a number that is too large, or text that is not UTF-8"};
+    }
+    return rules_of_part(document, document, first, prefix, texts, notes);
 }
 
 }  // namespace
@@ -73,6 +81,12 @@ std::string grammar_literal(std::string_view text) {
 Result<std::string> json_schema_rules(std::string_view schema, const std::string & name, RegularTexts & texts,
                                       std::vector<std::string> * notes) {
     return rules_of(schema, name, name + '-', texts, notes);
+}
+
+Result<std::string> json_schema_rules(const SchemaJson & document, const SchemaJson & part, size_t n_bytes,
+                                      const std::string & name, RegularTexts & texts, std::vector<std::string> * notes) {
+    PITH_RETURN_IF_ERROR(check_size(n_bytes));
+    return rules_of_part(document, part, name, name + '-', texts, notes);
 }
 
 std::string_view json_grammar_basics() {

@@ -4,7 +4,6 @@
 #include <llama.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -131,39 +130,8 @@ std::string cut_between_marks(const PlainText & plain, std::string_view text, co
     return out;
 }
 
-// REQUIRES: code < 0x10000.
-std::string utf8_of(unsigned code) {
-    const auto byte = [](unsigned bits) { return static_cast<char>(bits); };
-    if (code < 0x80) { return {byte(code)}; }
-    if (code < 0x800) { return {byte(0xC0 | code >> 6U), byte(0x80 | (code & 0x3FU))}; }
-    return {byte(0xE0 | code >> 12U), byte(0x80 | (code >> 6U & 0x3FU)), byte(0x80 | (code & 0x3FU))};
-}
-
-// A JSON text with characters that need no escape as they are, so that names are found in it: \u003c is '<'.
-std::string without_idle_escapes(std::string_view json) {
-    std::string out;
-    for (size_t at = 0; at < json.size();) {
-        if (json[at] != '\\' || at + 1 == json.size()) {
-            out += json[at++];
-            continue;
-        }
-        unsigned code = 0;
-        const char * digits = json.data() + at + 2;
-        const bool is_code =
-            json[at + 1] == 'u' && at + 6 <= json.size() && std::from_chars(digits, digits + 4, code, 16).ptr == digits + 4;
-        const bool needs_escape = code < 0x20 || code == '"' || code == '\\' || (code >= 0xD800 && code < 0xE000);
-        if (is_code && !needs_escape) {
-            out += utf8_of(code);
-            at += 6;
-        } else {
-            out += json.substr(at, 2);
-            at += 2;
-        }
-    }
-    return out;
-}
-
-// Of calls, whose arguments may be a JSON text inside of the JSON text, which templates read.
+// Of calls, whose arguments may be a JSON text inside of the JSON text, which templates read: written anew without escapes that
+// it does not need where these hide a name (\u003c is '<').
 std::string with_plain_escapes(const PlainText & plain, const std::string & tool_calls) {
     if (tool_calls.find("\\u") == std::string::npos || !json_problem(tool_calls).empty()) { return tool_calls; }
     using Calls = nlohmann::ordered_json;
@@ -174,8 +142,11 @@ std::string with_plain_escapes(const PlainText & plain, const std::string & tool
         if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) { continue; }
         if (const auto arguments = call["function"].find("arguments");
             arguments != call["function"].end() && arguments->is_string()) {
-            std::string bare = without_idle_escapes(arguments->get_ref<const std::string &>());
-            if (plain.cut(bare) == bare) { continue; }  // no name hides there: it stays as the model wrote it
+            const auto & said = arguments->get_ref<const std::string &>();
+            if (said.find("\\u") == std::string::npos || !json_problem(said).empty()) { continue; }
+            const Calls read = Calls::parse(said, nullptr, /*allow_exceptions=*/false);
+            std::string bare = read.dump(-1, ' ', false, Calls::error_handler_t::replace);
+            if (read.is_discarded() || plain.cut(bare) == bare) { continue; }  // as the model wrote it
             *arguments = std::move(bare);
             changes = true;
         }

@@ -67,6 +67,11 @@ bool ReasoningMarks::is_open_behind(std::string_view text) const {
     return begin != std::string_view::npos && text.find(close, begin + open.size()) == std::string_view::npos;
 }
 
+bool ReasoningMarks::is_part_of_mark(std::string_view name) const {
+    const auto is_in = [name](const std::string & mark) { return mark.find(name) != std::string::npos; };
+    return !name.empty() && (is_in(open) || is_in(close) || std::ranges::any_of(silent, is_in));
+}
+
 ReasoningSplitter::ReasoningSplitter(ReasoningMarks marks, ByToken by_token)
     : marks_(std::move(marks)), by_token_(by_token), inside_(marks_.begins_open), begins_(inside_) {}
 
@@ -80,11 +85,6 @@ size_t ReasoningSplitter::find_mark(std::string_view mark) const {
     const bool by_token = inside_ ? by_token_.close : by_token_.silent && mark != marks_.open;
     while (by_token && at != std::string::npos && !tokens_.contains(n_dropped_ + at)) { at = waiting_.find(mark, at + 1); }
     return at;
-}
-
-bool ReasoningSplitter::is_part_of_mark(std::string_view name) const {
-    const auto is_in = [name](const std::string & mark) { return mark.find(name) != std::string::npos; };
-    return !name.empty() && (is_in(marks_.open) || is_in(marks_.close) || std::ranges::any_of(marks_.silent, is_in));
 }
 
 void ReasoningSplitter::emit(std::string_view text, Pieces & out) {

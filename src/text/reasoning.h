@@ -23,6 +23,8 @@ struct ReasoningMarks {
     // Whether a text has one of the two marks; whether it ends inside a thought.
     bool is_in(std::string_view text) const;
     bool is_open_behind(std::string_view text) const;
+    // Whether a special token's name may be part of a mark, and has to be told to a splitter.
+    bool is_part_of_mark(std::string_view name) const;
 };
 
 // chat_template: Jinja.   prompt_end: the prompt's last text, behind the user's message.
@@ -47,8 +49,7 @@ public:
     // Such a token stands at this byte of all that is added.
     void note_token(size_t at) { tokens_.insert(at); }
     bool is_inside() const { return inside_; }  // a thought
-    // Whether a special token's name may be part of a mark, and has to be told to add().
-    bool is_part_of_mark(std::string_view name) const;
+    bool is_part_of_mark(std::string_view name) const { return marks_.is_part_of_mark(name); }
 
 private:
     void emit(std::string_view text, Pieces & out);

@@ -214,10 +214,10 @@ Result<std::string> SchemaWriter::number(const Facts & facts, const Parts & part
     return std::string(is_whole ? "integer" : "number");
 }
 
-Result<std::string> schema_rules(const SchemaJson & document, const std::string & first, const std::string & prefix,
-                                 RegularTexts & texts, std::vector<std::string> * notes) {
+Result<std::string> schema_rules(const SchemaJson & document, const SchemaJson & part, const std::string & first,
+                                 const std::string & prefix, RegularTexts & texts, std::vector<std::string> * notes) {
     SchemaWriter writer(document, prefix, texts, /*may_weaken=*/notes != nullptr);
-    auto rules = writer.run(first);
+    auto rules = writer.run(part, first);
     if (notes != nullptr) { *notes = writer.notes(); }
     return rules;
 }

@@ -30,10 +30,10 @@ class SchemaWriter {
 public:
     // prefix: of the names of all rules but the first.
     SchemaWriter(const SchemaJson & document, const std::string & prefix, RegularTexts & texts, bool may_weaken)
-        : document_(document), reader_(document, texts, may_weaken), rules_(prefix) {}
+        : reader_(document, texts, may_weaken), rules_(prefix) {}
 
-    Result<std::string> run(const std::string & first) {
-        PITH_ASSIGN_OR_RETURN(const std::string root, convert(document_, "#"));
+    Result<std::string> run(const SchemaJson & part, const std::string & first) {
+        PITH_ASSIGN_OR_RETURN(const std::string root, convert(part, "#"));
         if (root.empty()) { return reader_.bad("#", "no text fits it" + unfit_); }
         return first + " ::= ws " + root + " ws\n" + rules_.text();
     }
@@ -100,7 +100,6 @@ private:
     inline static const Json kTrue = true;
     inline static const Json kFalse = false;
 
-    const Json & document_;
     SchemaReader reader_;
     GrammarRules rules_;
     std::map<Key, std::string> expressions_;  // of what has been converted

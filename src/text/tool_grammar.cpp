@@ -12,6 +12,7 @@
 #include "text/grammar_choice.h"
 #include "text/json_grammar.h"
 #include "text/regular_grammar.h"
+#include "text/schema_writer.h"
 #include "text/tagged_call.h"
 
 namespace pith {
@@ -59,11 +60,13 @@ Result<std::string> thought_rule(const ReasoningMarks & marks, Shared & shared) 
     return "(ws " + grammar_literal(marks.open) + " " + rest + again + ")?";
 }
 
-// A schema's rules. What cannot be followed is left out, or all of it where nothing can be read; strict: it is an error.
-Result<std::string> rules_of_schema(const std::string & schema, const ToolFunction & function, const std::string & name,
-                                    const std::string & any, Shared & shared) {
+// The rule `name` as `rules` makes it. What cannot be followed is left out, or all of it where nothing can be read; strict: it
+// is an error.
+using MakeRules = std::function<Result<std::string>(std::vector<std::string> * notes)>;
+Result<std::string> rules_as_followed(const MakeRules & make, const ToolFunction & function, const std::string & name,
+                                      const std::string & any, Shared & shared) {
     std::vector<std::string> some;
-    auto rules = json_schema_rules(schema, name, shared.texts, function.strict ? nullptr : &some);
+    auto rules = make(function.strict ? nullptr : &some);
     const std::string of = "the function " + pith::quoted(function.name) + ": ";
     for (const std::string & note : some) { shared.notes.push_back(of + note); }
     if (rules.ok()) { return rules; }
@@ -74,7 +77,10 @@ Result<std::string> rules_of_schema(const std::string & schema, const ToolFuncti
 
 Result<std::string> arguments_rule(const ToolFunction & function, const std::string & name, Shared & shared) {
     if (function.parameters.empty()) { return name + " ::= ws object ws\n"; }
-    return rules_of_schema(function.parameters, function, name, "object", shared);
+    const auto make = [&](std::vector<std::string> * notes) {
+        return json_schema_rules(function.parameters, name, shared.texts, notes);
+    };
+    return rules_as_followed(make, function, name, "object", shared);
 }
 
 // A grammar's text ends at a zero, and a tag at '>'.
@@ -93,17 +99,14 @@ std::string any_of_texts(const std::vector<Json> & values) {
     return any.empty() ? any : any + ")";
 }
 
-// A value as it stands between tags, up to the one that closes it. root: of the property.
+// A value as it stands between tags, up to the one that closes it. property: a part of root.
 Result<std::string> tagged_value(const Json & property, const Json & root, bool is_text, const ToolFunction & function,
                                  const std::string & rule, const std::string & close, Shared & shared) {
     if (!is_text) {
-        Json alone = property;  // with what it may point to
-        for (const char * definitions : {"$defs", "definitions"}) {
-            if (alone.is_object() && root.is_object() && root.contains(definitions) && !alone.contains(definitions)) {
-                alone[definitions] = root[definitions];
-            }
-        }
-        PITH_ASSIGN_OR_RETURN(const std::string made, rules_of_schema(alone.dump(), function, rule, "value", shared));
+        const auto make = [&](std::vector<std::string> * notes) {
+            return json_schema_rules(root, property, function.parameters.size(), rule, shared.texts, notes);
+        };
+        PITH_ASSIGN_OR_RETURN(const std::string made, rules_as_followed(make, function, rule, "value", shared));
         shared.rules += made;
         return rule + " " + grammar_literal(close);
     }
@@ -123,22 +126,19 @@ Result<std::string> tagged_value(const Json & property, const Json & root, bool 
 // Each argument between its own tags, in the schema's order.
 Result<std::string> tagged_arguments_rule(ToolForm form, const ToolFunction & function, const std::string & name,
                                           Shared & shared) {
-    const TextsOfFunction texts = text_parameters(function.parameters);
     const Json root = Json::parse(function.parameters, nullptr, /*allow_exceptions=*/false);
-    const Json schema = object_schema(root);
-    const Json & properties = schema["properties"];
-    const Json & required = schema["required"];
+    const TextsOfFunction texts = texts_of_schema(root);
+    const ArgumentList arguments = arguments_of(root);
     std::string all;
     int n = 0;
-    for (const auto & [key, property] : properties.items()) {
+    for (const auto & [key, property] : arguments.properties) {
         if (!can_stand_in_tags(key)) { continue; }
         const std::string rule = name + "p" + std::to_string(n++);
         const ArgumentText text = argument_text(form, key);
         PITH_ASSIGN_OR_RETURN(const std::string value,
-                              tagged_value(property, root, texts.contains(key), function, rule, text.close, shared));
+                              tagged_value(*property, root, texts.contains(key), function, rule, text.close, shared));
         const std::string one = grammar_literal(text.open) + " " + value;
-        const bool must = std::ranges::find(required, Json(key)) != required.end();
-        all += must ? " " + one : " (" + one + ")?";
+        all += arguments.required.contains(key) ? " " + one : " (" + one + ")?";
     }
     return name + " ::=" + (all.empty() ? " ws" : all) + "\n";
 }

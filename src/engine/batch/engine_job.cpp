@@ -372,16 +372,6 @@ void EngineJob::close_call() {
     looks_for_more_ = false;
 }
 
-// What lies on disk of the state that it went on from cannot be read: whoever comes next begins anew.
-void EngineJob::give_up_state(const Status & status) {
-    if (status.code() != ErrorCode::kIo || states_ == nullptr || !scope_) { return; }
-    const Status given_up = guarded([&]() -> Status {
-        states_->give_up(*scope_, shareable());
-        return {};
-    });
-    static_cast<void>(given_up);  // without memory it is tried once more
-}
-
 void EngineJob::take_back(const Status & status) {
     give_up_state(status);
     end_call(*session_, status);

@@ -203,6 +203,16 @@ void EngineJob::let_go_of_shared_state() {
     reserved_bytes_ = bytes_alone_;
 }
 
+// What lies on disk of the state that it went on from cannot be read: whoever comes next begins anew.
+void EngineJob::give_up_state(const Status & status) {
+    if (status.code() != ErrorCode::kIo || states_ == nullptr || !scope_) { return; }
+    const Status given_up = guarded([&]() -> Status {
+        states_->give_up(*scope_, shareable());
+        return {};
+    });
+    static_cast<void>(given_up);  // without memory it is tried once more
+}
+
 size_t EngineJob::idle_base_bytes() const {
     constexpr int64_t kHeldHereAndThere = 2;
     return shared_ && shared_.use_count() == kHeldHereAndThere ? shared_->bytes() : 0;

@@ -34,7 +34,7 @@ public:
     // that is longer than the window these are more.
     size_t n_past(const LayerEvidence & evidence, int kv_head) const;
 
-    // out [n] = in [n] with what lies before them pooled, the entries behind it cut off first and left as they are.
+    // out [n] = in [n] with its first n_past() entries pooled; the others are cut off first, and stay as they are.
     // REQUIRES: no overlap. Cost: O(n · kernel).
     void apply(const LayerEvidence & evidence, int kv_head, std::span<const float> in, std::span<float> out) const;
 
