@@ -3,10 +3,10 @@
 
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 
 #include "core/guarded.h"
 #include "core/text.h"
+#include "core/utc_time.h"
 #include "serve/constant_time.h"
 #include "serve/page/page.h"
 #include "serve/shapes/fields.h"
@@ -40,14 +40,6 @@ constexpr std::string_view kMessages = "/v1/messages";
 constexpr std::string_view kResponses = "/v1/responses";
 constexpr std::string_view kMetrics = "/metrics";
 constexpr std::string_view kModels = "/v1/models";
-
-std::string utc(int64_t unix_time) {
-    const std::time_t time = unix_time;
-    std::tm parts{};
-    gmtime_r(&time, &parts);
-    char text[32];
-    return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
 
 // In the form that clients of this path read.
 Json body_of(const ApiError & error, std::string_view path) {
@@ -118,12 +110,14 @@ bool Api::may(const ApiRequest & request) const {
 
 // Which of the keys it brings.
 std::optional<size_t> Api::key_of(const ApiRequest & request) const {
-    std::string_view given = request.api_key;
+    std::string_view bearer;
     const std::string_view sent = request.authorization;
-    if (to_lower(sent.substr(0, kBearer.size())) == kBearer) { given = sent.substr(kBearer.size()); }
+    if (to_lower(sent.substr(0, kBearer.size())) == kBearer) { bearer = sent.substr(kBearer.size()); }
     std::optional<size_t> found;
-    for (size_t i = 0; i < options_.keys.size(); ++i) {
-        if (equal_in_constant_time(options_.keys[i], given)) { found = i; }
+    for (const std::string_view given : {std::string_view(request.api_key), bearer}) {  // of two keys the bearer's counts
+        for (size_t i = 0; i < options_.keys.size(); ++i) {
+            if (equal_in_constant_time(options_.keys[i], given)) { found = i; }
+        }
     }
     return found;
 }
@@ -259,7 +253,7 @@ Json Api::model_entry() const {
     return {{"id", name},
             {"type", "model"},  // Anthropic's clients read these
             {"display_name", name},
-            {"created_at", utc(started_)},
+            {"created_at", iso_date(started_)},
             {"max_input_tokens", n_context},
             {"max_tokens", n_context},
             {"aliases", {name}},

@@ -8,6 +8,7 @@
 
 #include "core/guarded.h"
 #include "core/text.h"
+#include "core/utc_time.h"
 #include "serve/memory_reserve.h"
 #include "serve/shapes/api_error.h"
 
@@ -49,14 +50,6 @@ std::string_view phrase_of(int status) {
     });
     const auto found = std::ranges::find(rows, status, &Row::status);
     return found == rows.end() ? "Other" : found->phrase;
-}
-
-std::string date() {
-    const std::time_t now = std::time(nullptr);
-    std::tm parts{};
-    gmtime_r(&now, &parts);
-    std::array<char, 40> text{};
-    return {text.data(), std::strftime(text.data(), text.size(), "%a, %d %b %Y %H:%M:%S GMT", &parts)};
 }
 
 bool is_known_method(std::string_view method) {
@@ -304,7 +297,7 @@ bool Connection::answer(const RequestHead & head, ApiReply reply, bool keeps_ali
     keeps_alive = keeps_alive && !ends_by_closing && !all_.is_ending;
     std::string text = "HTTP/1.1 " + std::to_string(reply.status) + " ";
     text += phrase_of(reply.status);
-    text += "\r\nDate: " + date() + "\r\n";
+    text += "\r\nDate: " + http_date(std::time(nullptr)) + "\r\n";
     if (reply.status != 204) { text += "Content-Type: " + reply.content_type + "\r\n"; }
     for (const Headers & headers : {std::cref(reply.headers), std::cref(cors_)}) {
         for (const auto & [name, value] : headers) { text += name + ": " + value + "\r\n"; }

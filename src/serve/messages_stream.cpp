@@ -28,6 +28,11 @@ void MessagesStream::add_delta(Json delta, std::string & out) const {
 }
 
 void MessagesStream::add(const AnswerPiece & said, std::string & out) {
+    auto call = said.calls.begin();
+    for (; call != said.calls.end() && call->name.empty();
+         ++call) {  // the rest of the call that is open: before what follows it
+        if (!call->arguments.empty()) { add_delta({{"type", "input_json_delta"}, {"partial_json", call->arguments}}, out); }
+    }
     if (!said.reasoning.empty()) {
         open(Block::kThinking, {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}}, out);
         add_delta({{"type", "thinking_delta"}, {"thinking", said.reasoning}}, out);
@@ -36,12 +41,18 @@ void MessagesStream::add(const AnswerPiece & said, std::string & out) {
         open(Block::kText, {{"type", "text"}, {"text", ""}}, out);
         add_delta({{"type", "text_delta"}, {"text", said.text}}, out);
     }
-    for (const ToolCallPiece & call : said.calls) {
-        if (!call.name.empty()) {
-            open(Block::kTool, {{"type", "tool_use"}, {"id", call_id()}, {"name", call.name}, {"input", Json::object()}}, out);
+    for (; call != said.calls.end(); ++call) {
+        if (!call->name.empty()) {
+            open(Block::kTool, {{"type", "tool_use"}, {"id", call_id()}, {"name", call->name}, {"input", Json::object()}}, out);
         }
-        if (!call.arguments.empty()) { add_delta({{"type", "input_json_delta"}, {"partial_json", call.arguments}}, out); }
+        if (!call->arguments.empty()) { add_delta({{"type", "input_json_delta"}, {"partial_json", call->arguments}}, out); }
     }
+}
+
+void MessagesStream::ping(std::string & out) {
+    if (since_last_.seconds() <= ping_s_) { return; }
+    out += named_event({{"type", "ping"}});
+    since_last_ = Stopwatch();
 }
 
 bool MessagesStream::next(std::string & piece) {
@@ -51,13 +62,9 @@ bool MessagesStream::next(std::string & piece) {
     }
     const auto event = answers_->next();
     if (!event) {
-        if (since_last_.seconds() > ping_s_) {
-            piece += named_event({{"type", "ping"}});
-            since_last_ = Stopwatch();
-        }
+        ping(piece);
         return true;
     }
-    since_last_ = Stopwatch();
     if (const auto * said = std::get_if<AnswerPiece>(&event->what)) {
         add(*said, piece);
     } else if (const auto * end = std::get_if<AnswerEnd>(&event->what)) {
@@ -69,6 +76,11 @@ bool MessagesStream::next(std::string & piece) {
     } else if (const auto * failed = std::get_if<Failed>(&event->what)) {
         piece += named_event(messages_error(error_of(*failed)));
         return false;
+    }
+    if (!piece.empty()) {
+        since_last_ = Stopwatch();
+    } else {  // of how far the prompt is nothing is said here
+        ping(piece);
     }
     return true;
 }

@@ -24,6 +24,7 @@ private:
     void close(std::string & out);
     void add(const AnswerPiece & said, std::string & out);
     void add_delta(Json delta, std::string & out) const;
+    void ping(std::string & out);  // where nothing was said for so long
 
     std::unique_ptr<PendingAnswers> answers_;
     MessagesShape shape_;

@@ -454,6 +454,16 @@ TEST_F(Endpoints, TextsThatMayFitAreCountedAsAWhole) {
     EXPECT_EQ(serve::tokens_over_context(served_tokenizer(), no_text, 100), 0) << "whoever reads it says what is wrong";
 }
 
+// As a client keeps a stream that ended in a thought, and what a tool that said nothing returned.
+TEST_F(Endpoints, TakeAMessageWhoseContentIsNull) {
+    const Serving serving{ServingOptions()};
+    const Json user = {{"role", "user"}, {"content", "x"}};
+    const Json thought = {{"role", "assistant"}, {"content", nullptr}, {"reasoning_content", "y"}};
+    const HttpAnswer answer =
+        post(serving.port(), "/v1/chat/completions", {{"messages", {user, thought, user}}, {"max_tokens", 1}});
+    EXPECT_EQ(answer.status, 200) << answer.body;
+}
+
 TEST_F(Endpoints, WantAKeyWhereOneIsSet) {
     ServingOptions options;
     options.api.keys = {"first-key", "second-key"};
@@ -466,6 +476,10 @@ TEST_F(Endpoints, WantAKeyWhereOneIsSet) {
     EXPECT_EQ(get(port, "/v1/models", "Authorization: Bearer second-key\r\n").status, 200);
     EXPECT_EQ(get(port, "/v1/models", "Authorization: bearer first-key\r\n").status, 200);
     EXPECT_EQ(get(port, "/v1/models", "X-Api-Key: first-key\r\n").status, 200);
+    // A client may be told of two places for a key, and have a word that is none in one of them.
+    EXPECT_EQ(get(port, "/v1/models", "Authorization: Bearer none\r\nX-Api-Key: first-key\r\n").status, 200);
+    EXPECT_EQ(get(port, "/v1/models", "Authorization: Bearer first-key\r\nX-Api-Key: none\r\n").status, 200);
+    EXPECT_EQ(get(port, "/v1/models", "Authorization: Bearer none\r\nX-Api-Key: none\r\n").status, 401);
     for (const char * wrong : {"Authorization: Bearer first-ke\r\n", "Authorization: first-key\r\n", "X-Api-Key: \r\n",
                                "Authorization: Bearer \r\n"}) {
         EXPECT_EQ(get(port, "/v1/models", wrong).status, 401) << wrong;

@@ -319,7 +319,7 @@ TEST_F(Messages, HaveErrorsOfTheirOwnShape) {
              {m + R"(,"tools":[{"name":"f","type":"bash_20250124"}]})", 400, "bash"},
              {m + R"(,"tools":5})", 400, "'tools'"},
              {m + R"(,"tools":[5]})", 400, "'tools[0]'"},
-             {m + R"(,"tools":)" + Json(std::vector<Json>(129, {{"name", "f"}})).dump() + "}", 400, "129 functions"},
+             {m + R"(,"tools":)" + Json(std::vector<Json>(513, {{"name", "f"}})).dump() + "}", 400, "513 functions"},
              {m + R"(,"reasoning_effort":5})", 400, "'reasoning_effort'"},
              {m + R"(,"tool_choice":{"type":"any"}})", 400, "no 'tools'"},
              {m + R"(,"tool_choice":{"type":"tool","name":"f"}})", 400, "'f'"},
@@ -346,6 +346,40 @@ TEST_F(Messages, HaveErrorsOfTheirOwnShape) {
     EXPECT_EQ(refused.json()["type"], "error");
     EXPECT_EQ(refused.json()["error"]["type"], "authentication_error");
     EXPECT_EQ(post(locked.port(), kPath, body, "X-Api-Key: the-key\r\nanthropic-version: 2023-06-01\r\n").status, 200);
+}
+
+// As many as agents with several servers of tools bring.
+TEST_F(Messages, TakeTwoHundredTools) {
+    Json tools = Json::array();
+    for (int i = 0; i < 513; ++i) {
+        tools.push_back({{"name", "f" + std::to_string(i)}, {"input_schema", {{"type", "object"}}}});
+    }
+    const auto status = [&](size_t n) {
+        const Json body = {{"max_tokens", 1},
+                           {"messages", {{{"role", "user"}, {"content", "x"}}}},
+                           {"tools", Json(std::vector<Json>(tools.begin(), tools.begin() + static_cast<std::ptrdiff_t>(n)))}};
+        return post(served_->port(), "/v1/messages/count_tokens", body).status;
+    };
+    EXPECT_EQ(status(200), 200);
+    EXPECT_EQ(status(513), 400);
+}
+
+// What says nothing here, how far the prompt is, leaves the connection no quieter.
+TEST_F(Messages, PingWhileALongPromptIsRead) {
+    ServingOptions options;
+    options.api.ping_s = 0;
+    options.api.session.chunk = 64;
+    const Serving serving(options);
+    std::string text;
+    for (int i = 0; i < 100; ++i) { text += "the sky is blue "; }
+    const HttpAnswer stream = post(serving.port(), kPath,
+                                   {{"max_tokens", 2},
+                                    {"stream", true},
+                                    {"return_progress", true},
+                                    {"messages", {{{"role", "user"}, {"content", text}}}}});
+    int n = 0;
+    for (const Json & event : stream.events()) { n += event["type"] == "ping" ? 1 : 0; }
+    EXPECT_GT(n, 2) << stream.body;
 }
 
 }  // namespace

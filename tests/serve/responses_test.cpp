@@ -2,6 +2,7 @@
 #include "pith/log.h"
 #include "serve/serving.h"
 #include "serve/shapes/responses_input.h"
+#include "serve/shapes/responses_output.h"
 #include "serve/shapes/responses_request.h"
 #include "serve/shapes/tools.h"
 
@@ -403,6 +404,18 @@ TEST_F(Responses, TellThatALongPromptIsBeingRead) {
     for (const Json & event : stream.events()) { n += event["type"] == "response.in_progress" ? 1 : 0; }
     EXPECT_GT(n, 2) << stream.body;
     EXPECT_EQ(put_together(stream)["usage"]["output_tokens"], 2);
+}
+
+// A piece may hold the end of a call and what is said behind it.
+TEST_F(Responses, EndACallBeforeWhatIsSaidBehindIt) {
+    serve::ResponsesOutput output(served_tokenizer(), false, {});
+    std::vector<Json> events;
+    output.add({.text = "", .calls = {{0, "weather", "{\"city\":"}}}, events);
+    output.add({.text = "So be it.", .calls = {{0, "", "\"Elm\"}"}}}, events);
+    output.finish(false, events);
+    ASSERT_EQ(output.items().size(), 2U);
+    EXPECT_EQ(output.items()[0]["arguments"], R"({"city":"Elm"})");
+    EXPECT_EQ(output.items()[1]["content"][0]["text"], "So be it.");
 }
 
 TEST_F(Responses, TellThatATextToolsTextIsBeingWritten) {

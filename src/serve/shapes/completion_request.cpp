@@ -69,8 +69,8 @@ Result<ChatMessage> parse_message(const Json & value, const std::string & name) 
         PITH_ASSIGN_OR_RETURN(message.tool_calls, read_tool_calls(*calls, name + ".tool_calls"));
     }
     const Json * content = fields.find("content");
-    if (content == nullptr) {
-        if (message.tool_calls.empty()) { return wrong(field(name) + " has no content"); }
+    if (content == nullptr) {  // null: a stream that ended in a thought, a tool that returned nothing
+        if (message.tool_calls.empty() && !value.contains("content")) { return wrong(field(name) + " has no content"); }
         return message;
     }
     if (content->is_array()) {

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "core/json_syntax.h"
 #include "serve/shapes/ids.h"
 
 namespace pith::serve {
@@ -77,7 +78,8 @@ Json MessagesShape::whole(const WholeAnswer & answer) const {
     }
     if (!answer.text.empty() || answer.calls.empty()) { content.push_back({{"type", "text"}, {"text", answer.text}}); }
     for (const WholeCall & call : answer.calls) {
-        Json input = Json::parse(call.arguments, nullptr, /*allow_exceptions=*/false);
+        Json input;  // not looked into where it is nested deeper than what writes it can follow
+        if (json_problem(call.arguments).empty()) { input = Json::parse(call.arguments, nullptr, /*allow_exceptions=*/false); }
         if (!input.is_object()) { input = Json::object(); }  // no JSON: the answer was cut off, or the model erred
         content.push_back({{"type", "tool_use"}, {"id", call.id}, {"name", call.name}, {"input", std::move(input)}});
     }

@@ -128,6 +128,11 @@ void ResponsesOutput::close(bool cut, std::vector<Json> & events) {
 }
 
 void ResponsesOutput::add(const AnswerPiece & piece, std::vector<Json> & events) {
+    auto call = piece.calls.begin();
+    for (; call != piece.calls.end() && call->name.empty();
+         ++call) {  // the rest of the call that is open: before what follows it
+        if (!call->arguments.empty()) { go_on(call->arguments, {}, events); }
+    }
     if (!piece.reasoning.empty()) {
         if (kind_ != Kind::kThought) {
             open(Kind::kThought,
@@ -153,9 +158,9 @@ void ResponsesOutput::add(const AnswerPiece & piece, std::vector<Json> & events)
         }
         go_on(piece.text, piece.logprobs, events);
     }
-    for (const ToolCallPiece & call : piece.calls) {
-        if (!call.name.empty()) { open_call(call, events); }
-        if (!call.arguments.empty()) { go_on(call.arguments, {}, events); }
+    for (; call != piece.calls.end(); ++call) {
+        if (!call->name.empty()) { open_call(*call, events); }
+        if (!call->arguments.empty()) { go_on(call->arguments, {}, events); }
     }
 }
 

@@ -10,7 +10,6 @@
 namespace pith::serve {
 namespace {
 
-constexpr size_t kMostTools = 128;
 constexpr size_t kMostFunctions = 512;  // those in groups included
 constexpr size_t kMostName = 128;
 constexpr const char * kTextParameter = "input";
@@ -230,9 +229,9 @@ Status each_tool(Fields & fields, const std::function<Status(const Json & tool, 
     const Json * list = fields.find("tools");
     if (list == nullptr) { return {}; }
     if (!list->is_array()) { return wrong_field("tools", *list, "a list of functions"); }
-    if (list->size() > kMostTools) {
+    if (list->size() > kMostFunctions) {
         return wrong(field("tools") + " has " + std::to_string(list->size()) + " functions: give " +
-                     std::to_string(kMostTools) + " at most");
+                     std::to_string(kMostFunctions) + " at most");
     }
     for (size_t i = 0; i < list->size(); ++i) { PITH_RETURN_IF_ERROR(read((*list)[i], "tools[" + std::to_string(i) + "]")); }
     return {};
