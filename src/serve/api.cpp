@@ -34,7 +34,9 @@ ApiReply page(const PageFile & file) {
     return reply;
 }
 
-constexpr size_t kTokeniserBytes = 56;           // libllama's work on a byte of a text, measured on SentencePiece's kind
+constexpr size_t kPieceBytes = 512;     // of a token with its piece, in the tree and as text
+constexpr size_t kTextCopies = 4;       // of a text that a reply holds: itself, in the tree, and written with what JSON escapes
+constexpr size_t kTokeniserBytes = 56;  // libllama's work on a byte of a text, measured on SentencePiece's kind
 constexpr std::string_view kBearer = "bearer ";  // in any case
 constexpr std::string_view kMessages = "/v1/messages";
 constexpr std::string_view kResponses = "/v1/responses";
@@ -63,6 +65,17 @@ ApiReply reply_of(const ApiError & error, std::string_view path) {
     if (error.retry_after_s > 0) { reply.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s)); }
     if (error.code == 401) { reply.headers.emplace_back("WWW-Authenticate", "Bearer"); }
     return reply;
+}
+
+std::optional<ApiError> take_room(const ApiRequest & request, size_t n_bytes, std::string_view for_what,
+                                  std::string_view too_much) {
+    if (request.room == nullptr || request.room->take(n_bytes)) { return {}; }
+    if (request.room->could_take(n_bytes)) {
+        return no_room("there is no room " + std::string(for_what) + " now: try again later", 1);
+    }
+    ApiError error = invalid_request(std::string(too_much));
+    error.code = 413;
+    return error;
 }
 
 RequestReport::~RequestReport() {
@@ -195,19 +208,19 @@ Result<ApiReply> Api::tokenize(const ApiRequest & request) {
           fields.read("with_pieces", with_pieces), fields.check_spelling()}) {
         PITH_RETURN_IF_ERROR(status);
     }
-    const size_t work = kTokeniserBytes * content.size();
-    if (request.room != nullptr && !request.room->take(work)) {
-        if (request.room->could_take(work)) {
-            return reply_of(no_room("there is no room to tokenise it now: try again later", 1));
-        }
-        ApiError error =
-            invalid_request("'content' has " + std::to_string(content.size()) + " bytes: at most " +
-                            std::to_string(request.room->most_bytes() / kTokeniserBytes) + " can be tokenised at once");
-        error.code = 413;
-        return reply_of(error);
+    const std::string n_content = "'content' has " + std::to_string(content.size()) + " bytes: ";
+    const size_t most = request.room == nullptr ? 0 : request.room->most_bytes();
+    if (auto none = take_room(request, kTokeniserBytes * content.size(), "to tokenise it",
+                              n_content + "at most " + std::to_string(most / kTokeniserBytes) + " can be tokenised at once")) {
+        return reply_of(*none);
     }
     PITH_ASSIGN_OR_RETURN(const std::vector<int32_t> tokens, tokenizer_.encode(content, add_special, parse_special));
     if (!with_pieces) { return reply_of(Json{{"tokens", tokens}}); }
+    if (auto none = take_room(request, kPieceBytes * tokens.size(), "for the pieces",
+                              n_content + "its " + std::to_string(tokens.size()) +
+                                  " pieces take too much memory in one reply: leave 'with_pieces' out, or send less at once")) {
+        return reply_of(*none);
+    }
     Json list = Json::array();
     for (const int32_t token : tokens) {
         const std::string piece = tokenizer_.piece(token, /*special=*/true);
@@ -228,7 +241,12 @@ Result<ApiReply> Api::detokenize(const ApiRequest & request) {
             const bool known =
                 token.is_number_integer() && token.get<int64_t>() >= 0 && token.get<int64_t>() < tokenizer_.n_vocab();
             if (!known) { return wrong_field("tokens", token, "tokens from 0 to " + std::to_string(tokenizer_.n_vocab() - 1)); }
-            text += tokenizer_.piece(token.get<int32_t>(), /*special=*/true);
+            const std::string piece = tokenizer_.piece(token.get<int32_t>(), /*special=*/true);
+            if (auto none = take_room(request, kTextCopies * piece.size(), "for their text",
+                                      "the text of 'tokens' takes too much memory in one reply: send fewer at once")) {
+                return reply_of(*none);
+            }
+            text += piece;
         }
     }
     return reply_of(Json{{"content", text}});

@@ -77,6 +77,11 @@ struct ApiRequest {
     std::shared_ptr<RequestReport> report = std::make_shared<RequestReport>();
 };
 
+// Room for what a request's reply takes, until it is answered. Else why there is none: others have it now ("there is no room
+// `for_what` now"), or, `too_much`, there never is.
+std::optional<ApiError> take_room(const ApiRequest & request, size_t n_bytes, std::string_view for_what,
+                                  std::string_view too_much);
+
 // The body of a reply that comes piece by piece.
 class ReplyStream {
 public:

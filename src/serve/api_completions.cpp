@@ -124,10 +124,12 @@ Json with_effort(Json all, const std::string & effort, std::string_view chat_tem
     return all;
 }
 
-// Of the server and of a request, which counts where both have one.
-Json variables_of(const std::string & server, const std::string & request) {
-    Json all = server.empty() ? Json::object() : Json::parse(server);
-    if (!request.empty()) { all.update(Json::parse(request)); }
+// Of several the last one that has it counts.
+Json variables_of(std::initializer_list<std::string_view> sources) {
+    Json all = Json::object();
+    for (const std::string_view source : sources) {
+        if (!source.empty()) { all.update(Json::parse(source)); }
+    }
     return all;
 }
 
@@ -171,7 +173,9 @@ Result<Api::Conversation> Api::conversation_of(const ChatRequest & asked) const 
     chat.asked = &asked;
     chat.messages = asked.messages;
     chat.options.reasoning = options_.chat.reasoning;
-    Json variables = variables_of(options_.chat.variables, asked.variables);
+    const bool is_told = options_.chat.reasoning != Reasoning::kAuto;
+    const std::string_view unless_told = is_told ? std::string_view() : asked.variables_unless_told;
+    Json variables = variables_of({unless_told, options_.chat.variables, asked.variables});
     if (!asked.effort.empty()) { variables = with_effort(std::move(variables), asked.effort, tokenizer_.chat_template()); }
     if (!variables.empty()) { chat.options.variables = dump(variables); }
     if (asked.continues && chat.messages.back().role == "assistant") {
@@ -421,7 +425,7 @@ Result<ApiReply> Api::complete(const ApiRequest & request, CompletionShape::Kind
         const StreamOptions how{options.include_usage, options_.ping_s};
         return stream_reply(std::make_shared<CompletionStream>(std::move(pending), std::move(shape), std::move(n_prompt), how));
     }
-    auto answers = pending->wait(request.gone);
+    auto answers = pending->wait(request);
     if (const auto * error = std::get_if<ApiError>(&answers)) { return reply_of(*error); }
     ApiReply reply;
     reply.body = dump(shape.whole(std::get<std::vector<WholeAnswer>>(answers)));

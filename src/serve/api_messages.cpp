@@ -19,7 +19,7 @@ Result<ApiReply> Api::messages(const ApiRequest & request) {
     if (asked.options.stream) {
         return stream_reply(std::make_shared<MessagesStream>(std::move(pending), std::move(shape), n_prompt, options_.ping_s));
     }
-    auto answers = pending->wait(request.gone);
+    auto answers = pending->wait(request);
     if (const auto * error = std::get_if<ApiError>(&answers)) { return reply_of(*error); }
     ApiReply reply;
     reply.body = dump(shape.whole(std::get<std::vector<WholeAnswer>>(answers).front()));

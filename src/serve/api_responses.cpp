@@ -39,7 +39,7 @@ Result<ApiReply> Api::responses(const ApiRequest & request) {
         return stream_reply(
             std::make_shared<ResponsesStream>(std::move(pending), std::move(shape), std::move(output), options_.ping_s));
     }
-    auto answers = pending->wait(request.gone);
+    auto answers = pending->wait(request);
     if (const auto * error = std::get_if<ApiError>(&answers)) { return reply_of(*error); }
     const WholeAnswer & answer = std::get<std::vector<WholeAnswer>>(answers).front();
     std::vector<Json> events;

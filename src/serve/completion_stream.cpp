@@ -8,6 +8,14 @@ namespace {
 
 constexpr int kWaitMs = 200;    // for an event
 constexpr double kLookS = 0.2;  // how long a vanished client goes unseen, however many events come
+// Of a token and its log-probability in a reply: the tree's object and the text, each written at most twice.
+constexpr size_t kLogprobBytes = 1200;
+
+size_t bytes_of_logprobs(const std::vector<TokenLogprob> & tokens) {
+    size_t n = 0;
+    for (const TokenLogprob & one : tokens) { n += 1 + one.top.size(); }
+    return kLogprobBytes * n;
+}
 
 std::string sent(const Json & value) {
     return "data: " + dump(value) + "\n\n";
@@ -62,18 +70,23 @@ std::optional<Failed> PendingAnswers::wait_until_accepted(const std::function<bo
     return {};
 }
 
-std::variant<std::vector<WholeAnswer>, ApiError> PendingAnswers::wait(const std::function<bool()> & gone) {
+std::variant<std::vector<WholeAnswer>, ApiError> PendingAnswers::wait(const ApiRequest & request) {
     std::vector<WholeAnswer> answers(n_all_);
     Stopwatch since_look;
     while (n_open_ > 0) {
         auto event = next();
         if (since_look.seconds() >= kLookS) {
-            if (gone()) { return not_ready("the client is gone"); }
+            if (request.gone()) { return not_ready("the client is gone"); }
             since_look = Stopwatch();
         }
         if (!event) { continue; }
         WholeAnswer & answer = answers[static_cast<size_t>(event->index)];
         if (auto * piece = std::get_if<AnswerPiece>(&event->what)) {
+            if (auto none =
+                    take_room(request, bytes_of_logprobs(piece->logprobs), "for the log-probabilities",
+                              "so many log-probabilities take too much memory in one reply: ask for fewer, or for a stream")) {
+                return std::move(*none);
+            }
             answer.add(std::move(*piece));
         } else if (auto * end = std::get_if<AnswerEnd>(&event->what)) {
             answer.end = std::move(*end);

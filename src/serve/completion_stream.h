@@ -29,8 +29,8 @@ public:
     // The next event, after a moment at most.
     std::optional<Event> next();
     size_t n_open() const { return n_open_; }
-    // All of them, whole. Else: why one was not, or that the client is gone.
-    std::variant<std::vector<WholeAnswer>, ApiError> wait(const std::function<bool()> & gone);
+    // All of them, whole. Else: why one was not, that the client is gone, or that there is no room for their log-probabilities.
+    std::variant<std::vector<WholeAnswer>, ApiError> wait(const ApiRequest & request);
 
 private:
     Generator & generator_;

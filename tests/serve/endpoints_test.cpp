@@ -366,6 +366,54 @@ TEST_F(Endpoints, HaveRoomForSoManyBytesOfBodiesAndNoMore) {
     EXPECT_NE(never.body.find("what is made of the body"), std::string::npos) << never.body;
 }
 
+TEST_F(Endpoints, TakeNamesOfOtherServersForNoMisspelling) {
+    const Serving serving;
+    const Json others = {{"top_a", 0.2},  {"mode", "chat"}, {"models", {"a"}},        {"speed", "fast"},
+                         {"num_keep", 4}, {"type", "chat"}, {"speculative.n_min", 0}, {"speculative.p_min", 0.75}};
+    for (const auto & [name, value] : others.items()) {
+        const Json body = {{"messages", said_by("x")}, {"prompt", "x"}, {"max_tokens", 1}, {name, value}};
+        for (const char * path : {"/v1/chat/completions", "/v1/completions", "/v1/messages"}) {
+            const HttpAnswer answer = post(serving.port(), path, body);
+            EXPECT_EQ(answer.status, 200) << path << ": " << answer.body;
+        }
+    }
+}
+
+// Pieces, texts of tokens and log-probabilities are many times as long as what asks for them: what they take counts, too.
+TEST_F(Endpoints, HaveRoomForSoManyBytesOfRepliesAndNoMore) {
+    ServingOptions options;
+    options.http.most_bodies_bytes = 1'000'000;
+    const Serving serving(options);
+    std::string text;
+    for (int i = 0; i < 2000; ++i) { text += "the "; }
+    Json body = {{"content", text}};
+    const HttpAnswer tokens = post(serving.port(), "/tokenize", body);
+    EXPECT_EQ(tokens.status, 200) << tokens.body;
+    body["with_pieces"] = true;
+    const HttpAnswer pieces = post(serving.port(), "/tokenize", body);
+    EXPECT_EQ(pieces.status, 413) << pieces.body;
+    EXPECT_NE(pieces.body.find("leave 'with_pieces' out"), std::string::npos) << pieces.body;
+
+    const int32_t longest = served_tokenizer().encode("<|im_start|>", false, true)->front();
+    const Json one = post(serving.port(), "/detokenize", {{"tokens", std::vector<int32_t>(1000, longest)}}).json();
+    EXPECT_EQ(one["content"].get<std::string>().size(), 12'000U);
+    const HttpAnswer many = post(serving.port(), "/detokenize", {{"tokens", std::vector<int32_t>(9000, longest)}});
+    EXPECT_EQ(many.status, 413) << many.body.substr(0, 200);
+    EXPECT_NE(many.body.find("send fewer at once"), std::string::npos) << many.body.substr(0, 200);
+
+    Json chat = {{"messages", said_by("x")}, {"max_tokens", 20}, {"logprobs", true}, {"top_logprobs", 2}};
+    chat["ignore_eos"] = true;
+    EXPECT_EQ(serving.chat(chat).status, 200);
+    chat["top_logprobs"] = 100;
+    const HttpAnswer refused = serving.chat(chat);
+    EXPECT_EQ(refused.status, 413) << refused.body.substr(0, 200);
+    EXPECT_NE(refused.body.find("ask for fewer, or for a stream"), std::string::npos) << refused.body.substr(0, 200);
+    chat["stream"] = true;
+    const HttpAnswer streamed = serving.chat(chat);
+    EXPECT_EQ(streamed.status, 200);
+    EXPECT_NE(streamed.body.find("[DONE]"), std::string::npos);
+}
+
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Small pieces that an allocator keeps unless it is asked.
 TEST_F(Endpoints, GiveMemoryBackBehindALargeBody) {

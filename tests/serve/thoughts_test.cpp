@@ -132,6 +132,46 @@ TEST_F(Thoughts, AreToldAsTheServerSays) {
     EXPECT_EQ(said(options)["reasoning_content"], "a");
 }
 
+// Anthropic's answers have thoughts where they are asked for; clients read the first block's text.
+TEST_F(Thoughts, StayAwayFromMessagesThatDoNotAskForThem) {
+    Serving & serving = serve(/*opens=*/false);
+    Json body = {{"messages", said_by("x")},
+                 {"temperature", 0},
+                 {"max_tokens", 100},
+                 {"grammar", "root ::= \"<think>a\" <[" + std::to_string(close_) + "]> \"b\""}};
+    const auto content = [&] { return post(serving.port(), "/v1/messages", body).json()["content"]; };
+    const Json text = {{"type", "text"}, {"text", "b"}};
+    EXPECT_EQ(content(), Json::array({text}));
+    body["thinking"] = {{"type", "enabled"}, {"budget_tokens", 1024}};
+    ASSERT_EQ(content().size(), 2U) << content();
+    EXPECT_EQ(content()[0]["type"], "thinking");
+    EXPECT_EQ(content()[0]["thinking"], "a");
+    EXPECT_EQ(content()[1], text);
+}
+
+// A template that can leave thoughts out is told to, unless the request or whoever started the server says something else.
+TEST_F(Thoughts, AreLeftOutByATemplateUnlessMessagesAskForThem) {
+    ServingOptions options;
+    options.tokenizer = tokenizer_.get();
+    const std::string leaves_out = "{% if enable_thinking is defined and enable_thinking is false %}<think></think>{% endif %}";
+    ASSERT_TRUE(tokenizer_->set_chat_template(kChat + leaves_out).ok());
+    const auto n_tokens = [&](const Json & more) {
+        const Serving serving(options);
+        Json body = {{"messages", said_by("x")}, {"max_tokens", 1}};
+        body.update(more);
+        return post(serving.port(), "/v1/messages/count_tokens", body).json()["input_tokens"].get<int>();
+    };
+    const int thinks = n_tokens({{"thinking", {{"type", "adaptive"}}}});
+    EXPECT_GT(n_tokens(Json::object()), thinks);
+    EXPECT_GT(n_tokens({{"thinking", {{"type", "disabled"}}}}), thinks);
+    EXPECT_EQ(n_tokens({{"chat_template_kwargs", {{"enable_thinking", true}}}}), thinks);
+    EXPECT_EQ(n_tokens({{"output_config", {{"effort", "high"}}}}), thinks);
+    options.api.chat.variables = R"({"enable_thinking": true})";
+    EXPECT_EQ(n_tokens(Json::object()), thinks);
+    options.api.chat = {.reasoning = Reasoning::kOn};
+    EXPECT_EQ(n_tokens(Json::object()), thinks);
+}
+
 TEST_F(Thoughts, AreSwitchedOffByTheServersVariables) {
     ServingOptions options;
     options.tokenizer = tokenizer_.get();

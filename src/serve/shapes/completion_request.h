@@ -66,9 +66,10 @@ struct ChatRequest {
     std::vector<ChatMessage> messages;
     std::vector<std::string> places;  // of each in the body: "messages[0]"
     ToolsRequest tools;
-    std::string variables;  // of the template, as ChatOptions::variables
-    std::string effort;     // how much the model should think, where its template asks for that; "none": not at all
-    bool continues = true;  // where the last message is the assistant's, the answer goes on with it
+    std::string variables;              // of the template, as ChatOptions::variables
+    std::string variables_unless_told;  // the same, which the server's own stand before
+    std::string effort;                 // how much the model should think, where its template asks for that; "none": not at all
+    bool continues = true;              // where the last message is the assistant's, the answer goes on with it
 };
 
 using TextPrompt = std::variant<std::string, std::vector<int32_t>>;

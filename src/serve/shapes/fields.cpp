@@ -16,8 +16,10 @@ namespace {
 constexpr size_t kMostQuoted = 60;    // bytes of a value in a message
 constexpr size_t kMostMisspelt = 64;  // bytes of a name that may be meant for another
 
-// Names that other servers have for what is of no consequence here, and that look like ones of Pith's: `model`, `seed`.
-constexpr std::array<std::string_view, 2> kOthers = {"models", "speed"};
+// Names that other servers know and that look like ones of Pith's (`model`, `seed`, `top_p`): clients written for several
+// servers send them with every request, and none of them is misspelt.
+constexpr auto kOthers = std::to_array<std::string_view>(
+    {"models", "speed", "top_a", "mode", "num_keep", "type", "speculative.n_min", "speculative.p_min"});
 
 std::string shown(const Json & value) {
     std::string text = dump(value);

@@ -231,15 +231,23 @@ Status read_messages_fields(Fields & fields, const Tokenizer & tokenizer, ChatRe
     PITH_RETURN_IF_ERROR(read_anthropic_tools(fields, request.tools));
     PITH_RETURN_IF_ERROR(read_template_fields(fields, request));
     PITH_RETURN_IF_ERROR(read_output_config(fields, request));
+    const bool takes_enable = tokenizer.chat_template().find("enable_thinking") != std::string::npos;
     const Json * thinking = fields.find("thinking");
-    if (thinking == nullptr) { return {}; }
+    if (thinking == nullptr) {
+        // Nobody has asked for thoughts, and clients written for this API read an answer's first block as its text.
+        const bool is_told = !request.effort.empty() || fields.has("chat_template_kwargs") || fields.has("reasoning_format");
+        if (is_told) { return {}; }
+        request.options.hides_reasoning = true;
+        if (takes_enable) { request.variables_unless_told = dump({{"enable_thinking", false}}); }
+        return {};
+    }
     if (!thinking->is_object()) { return wrong_field("thinking", *thinking, "an object with a type"); }
     Fields inner(*thinking);
     std::string type;
     PITH_RETURN_IF_ERROR(inner.read("type", type));
     const bool is_off = type == "disabled";
     if (is_off) { request.options.hides_reasoning = true; }  // of models that cannot leave it
-    if (tokenizer.chat_template().find("enable_thinking") == std::string::npos) { return {}; }
+    if (!takes_enable) { return {}; }
     Json variables = request.variables.empty() ? Json::object() : Json::parse(request.variables);
     variables["enable_thinking"] = !is_off;
     request.variables = dump(variables);
