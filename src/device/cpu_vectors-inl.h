@@ -22,8 +22,17 @@
 #define PITH_UNROLL
 #endif
 
+// The namespace of an instruction set's kernels: Highway's, and one of our own where a file compiles them with what Highway
+// knows no set for.
+#undef PITH_KERNELS
+#if defined(PITH_AVX_VNNI)
+#define PITH_KERNELS N_AVX2_VNNI
+#else
+#define PITH_KERNELS HWY_NAMESPACE
+#endif
+
 HWY_BEFORE_NAMESPACE();
-namespace pith::HWY_NAMESPACE {
+namespace pith::PITH_KERNELS {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using DF = hn::CappedTag<float, 16>;
@@ -69,6 +78,6 @@ HWY_INLINE void WithCount(size_t n, Visit visit) {
     if constexpr (kMost > 1) { WithCount<kMost - 1>(n, visit); }
 }
 
-}  // namespace pith::HWY_NAMESPACE
+}  // namespace pith::PITH_KERNELS
 HWY_AFTER_NAMESPACE();
 #endif

@@ -15,7 +15,7 @@
 #include "matmul/quantised_panel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace pith::HWY_NAMESPACE {
+namespace pith::PITH_KERNELS {
 
 #if HWY_TARGET <= HWY_AVX2  // shorter vectors than 32 bytes would cut a group of 32
 
@@ -398,6 +398,6 @@ HWY_NOINLINE void MultiplyFewRows(const QuantisedProduct & p, size_t first, size
 
 #endif
 
-}  // namespace pith::HWY_NAMESPACE
+}  // namespace pith::PITH_KERNELS
 HWY_AFTER_NAMESPACE();
 #endif

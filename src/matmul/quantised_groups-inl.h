@@ -15,7 +15,7 @@
 #include "matmul/quantised_rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace pith::HWY_NAMESPACE {
+namespace pith::PITH_KERNELS {
 
 inline constexpr size_t kGroupSteps = kGroup / 4;
 
@@ -240,7 +240,7 @@ HWY_INLINE auto ProductsOfPair(const PairWeights & w, const int8_t * quants) {
     const auto first = hn::LoadU(DPairI8(), quants);
     const auto last = hn::LoadU(DPairI8(), quants + 32);
     if constexpr (kHasByteDots) {
-        return hn::SumOfMulQuadAccumulate(di, w.last, last, hn::SumOfMulQuadAccumulate(di, w.first, first, hn::Zero(di)));
+        return AddByteDots(di, w.last, last, AddByteDots(di, w.first, first, hn::Zero(di)));
     } else {
         const auto of_first = ByteProducts<kHasSign<kType>>(d16, w.first, first);
         const auto of_last = ByteProducts<kHasSign<kType>>(d16, w.last, last);
@@ -379,6 +379,6 @@ HWY_NOINLINE void MultiplyFewGroupRows(const QuantisedProduct & p, size_t first,
 
 #endif
 
-}  // namespace pith::HWY_NAMESPACE
+}  // namespace pith::PITH_KERNELS
 HWY_AFTER_NAMESPACE();
 #endif

@@ -14,10 +14,10 @@
 #include "matmul/quantised_groups-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace pith::HWY_NAMESPACE {
+namespace pith::PITH_KERNELS {
 
 // Rows of x in a tile, whose sums with the panel's columns stay in registers.
-inline constexpr size_t kTileRows = kManyRegisters ? 6 : 4;
+inline constexpr size_t kTileRows = kManySums ? 6 : 4;
 // Rows that meet a panel before it is unpacked anew.
 inline constexpr size_t kRowsAtOnce = 512;
 
@@ -249,6 +249,6 @@ void MultiplyQuantised(const QuantisedProduct & p, size_t first, size_t end, Pro
     }
 }
 
-}  // namespace pith::HWY_NAMESPACE
+}  // namespace pith::PITH_KERNELS
 HWY_AFTER_NAMESPACE();
 #endif

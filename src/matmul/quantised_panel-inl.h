@@ -11,7 +11,7 @@
 #include "matmul/quantised_values-inl.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace pith::HWY_NAMESPACE {
+namespace pith::PITH_KERNELS {
 
 using DU32 = hn::RebindToUnsigned<DI>;
 
@@ -23,7 +23,13 @@ using DU32 = hn::RebindToUnsigned<DI>;
 #define PITH_ONE_LOAD(v)
 #endif
 
-inline constexpr size_t kPanelVectors = kManyRegisters ? 2 : 1;
+// One instruction takes the place of two or three, and waits for its sum: more of them go on side by side.
+#if defined(PITH_AVX_VNNI)
+inline constexpr bool kManySums = true;
+#else
+inline constexpr bool kManySums = kManyRegisters;
+#endif
+inline constexpr size_t kPanelVectors = kManySums ? 2 : 1;
 inline constexpr size_t kPanelColumns = kPanelVectors * kN;
 inline constexpr size_t kPanelSteps = kQuantBlock / 4;
 
@@ -299,7 +305,7 @@ HWY_INLINE void AddSteps(const uint8_t (&quants)[kPanelSteps][kPanelColumns][4],
                 auto x = quad(r, first, k);
                 PITH_ONE_LOAD(x);
                 PITH_UNROLL
-                for (size_t v = 0; v < kPanelVectors; ++v) { sums[r][v] = hn::SumOfMulQuadAccumulate(di, w[v], x, sums[r][v]); }
+                for (size_t v = 0; v < kPanelVectors; ++v) { sums[r][v] = AddByteDots(di, w[v], x, sums[r][v]); }
             }
         }
     } else {
@@ -330,6 +336,6 @@ HWY_INLINE void AddSteps(const uint8_t (&quants)[kPanelSteps][kPanelColumns][4],
     }
 }
 
-}  // namespace pith::HWY_NAMESPACE
+}  // namespace pith::PITH_KERNELS
 HWY_AFTER_NAMESPACE();
 #endif

@@ -6,8 +6,10 @@
 #include <type_traits>
 
 #include "device/amx.h"
+#include "device/avx_vnni.h"
 #include "device/cpu_targets.h"
 #include "matmul/amx_product.h"
+#include "matmul/quantised_product_vnni.h"
 #include "matmul/share.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -44,6 +46,10 @@ bool better_than(int64_t target) {  // better sets have smaller numbers
     return HWY_ARCH_X86 != 0 && HWY_DYNAMIC_DISPATCH(QuantisedTarget)() <= target;
 }
 
+bool is_avx_vnni() {
+    return HWY_ARCH_X86 != 0 && HWY_DYNAMIC_DISPATCH(QuantisedTarget)() == HWY_AVX2 && has_avx_vnni();
+}
+
 }  // namespace
 
 void use_product_unit(ProductUnit unit) {
@@ -72,6 +78,7 @@ void multiply_columns(const QuantisedProduct & product, size_t first, size_t end
     } else if (unit == ProductUnit::kBest && product.n >= kMatrixRows && has_matrix_unit()) {
         unit = ProductUnit::kMatrix;
     }
+    if (is_avx_vnni()) { return multiply_columns_avx_vnni(product, first, end, unit); }
     const AmxSession session(unit == ProductUnit::kMatrix);
     HWY_DYNAMIC_DISPATCH(MultiplyQuantised)(product, first, end, unit);
 }

@@ -10,7 +10,7 @@
 #include "matmul/quantised_rows.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace pith::HWY_NAMESPACE {
+namespace pith::PITH_KERNELS {
 
 inline constexpr size_t kGroup = 32;
 inline constexpr size_t kBlockGroups = kQuantBlock / kGroup;
@@ -78,6 +78,6 @@ void QuantiseRows(const RowsToQuantise & rows, size_t first, size_t end) {
     }
 }
 
-}  // namespace pith::HWY_NAMESPACE
+}  // namespace pith::PITH_KERNELS
 HWY_AFTER_NAMESPACE();
 #endif

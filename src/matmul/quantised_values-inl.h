@@ -14,14 +14,26 @@
 #include "matmul/quantised_product.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace pith::HWY_NAMESPACE {
+namespace pith::PITH_KERNELS {
 
 using VI = hn::Vec<DI>;
 using DU8 = hn::Repartition<uint8_t, DI>;
 using DI16 = hn::Repartition<int16_t, DI>;
 
-// Byte products that add up four neighbours in one instruction.
+// Byte products that add up four neighbours in one instruction: sum + those of w without a sign and x with one.
+#if defined(PITH_AVX_VNNI)
+inline constexpr bool kHasByteDots = true;
+template <class D, class VU8, class VI8>
+HWY_INLINE hn::Vec<D> AddByteDots(D, VU8 w, VI8 x, hn::Vec<D> sum) {
+    return hn::Vec<D>{_mm256_dpbusd_avx_epi32(sum.raw, w.raw, x.raw)};
+}
+#else
 inline constexpr bool kHasByteDots = HWY_TARGET <= HWY_AVX3_DL;
+template <class D, class VU8, class VI8>
+HWY_INLINE hn::Vec<D> AddByteDots(D d, VU8 w, VI8 x, hn::Vec<D> sum) {
+    return hn::SumOfMulQuadAccumulate(d, w, x, sum);
+}
+#endif
 
 // In steps that widen outwards.
 inline constexpr std::array<int, 16> kSteps16 = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
@@ -61,6 +73,6 @@ HWY_INLINE hn::Vec<D16> ByteProducts(D16 d16, VU8 w, VI8 x) {
     }
 }
 
-}  // namespace pith::HWY_NAMESPACE
+}  // namespace pith::PITH_KERNELS
 HWY_AFTER_NAMESPACE();
 #endif

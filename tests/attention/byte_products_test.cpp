@@ -167,7 +167,8 @@ TEST(ByteProducts, UnitsFollowTheChosenTarget) {
         const std::vector<ByteUnit> units = byte_units();
         const std::string name = target;
         if (name == "SSE2") { EXPECT_TRUE(units.empty()); }
-        if (name == "AVX2") { EXPECT_TRUE(units.empty() || units.front() == ByteUnit::kAvxVnni); }
+        if (name == "AVX2") { EXPECT_TRUE(units.empty()); }
+        if (name == "AVX2_VNNI") { EXPECT_EQ(units, std::vector<ByteUnit>{ByteUnit::kAvxVnni}); }
     }
     use_cpu_attention_target(nullptr);
 }

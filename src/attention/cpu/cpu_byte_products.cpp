@@ -6,6 +6,7 @@
 
 #include "attention/cpu/cpu_byte_units.h"
 #include "device/amx.h"
+#include "device/avx_vnni.h"
 #include "device/cpu_targets.h"
 
 #undef HWY_TARGET_INCLUDE

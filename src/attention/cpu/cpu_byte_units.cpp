@@ -10,7 +10,6 @@
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
 #define PITH_HAVE_BYTE_UNITS
-#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -26,22 +25,10 @@ namespace pith {
 
 #ifdef PITH_HAVE_BYTE_UNITS
 
-#define PITH_AVX_VNNI __attribute__((target("avx2,fma,avxvnni")))
+#define PITH_VNNI_TARGET __attribute__((target("avx2,fma,avxvnni")))
 #define PITH_AMX_BYTES __attribute__((target("avx512f,avx512bw,avx512vl,amx-tile,amx-int8")))
 
 namespace {
-
-struct Leaf7 {
-    unsigned eax1 = 0;  // of the first sub-leaf
-    Leaf7() {
-        unsigned a = 0;
-        unsigned b = 0;
-        unsigned c = 0;
-        unsigned d = 0;
-        if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) { return; }
-        if (a >= 1) { __get_cpuid_count(7, 1, &eax1, &b, &c, &d); }
-    }
-};
 
 constexpr int kTile = AmxTiles::kRows;  // rows, and 32-bit columns
 constexpr int kGroups = kByteEntries / kTile;
@@ -112,11 +99,6 @@ PITH_AMX_BYTES inline void add_magnitudes(const int32_t * sums, const float * sc
 
 }  // namespace
 
-bool has_avx_vnni() {
-    static const bool has = (Leaf7().eax1 & 1U << 4) != 0;
-    return has;
-}
-
 PITH_AMX_BYTES void sum_byte_magnitudes_amx(const uint8_t * packed, const ByteRows & rows, float * sums) {
     alignas(64) int32_t products[2][kGroups * kTileSums];
     __m512 totals[kGroups];
@@ -140,7 +122,7 @@ PITH_AMX_BYTES void sum_byte_magnitudes_amx(const uint8_t * packed, const ByteRo
     for (int g = 0; g < kGroups; ++g) { _mm512_storeu_ps(sums + g * kTile, totals[g]); }
 }
 
-PITH_AVX_VNNI void sum_byte_magnitudes_avx(const uint8_t * packed, const ByteRows & rows, float * sums) {
+PITH_VNNI_TARGET void sum_byte_magnitudes_avx(const uint8_t * packed, const ByteRows & rows, float * sums) {
     constexpr int kRows = 4;
     static_assert(kByteRows % kRows == 0);
     const auto dim = static_cast<size_t>(rows.dim);
@@ -176,9 +158,6 @@ PITH_AVX_VNNI void sum_byte_magnitudes_avx(const uint8_t * packed, const ByteRow
 
 #else
 
-bool has_avx_vnni() {
-    return false;
-}
 void sum_byte_magnitudes_amx(const uint8_t * /*packed*/, const ByteRows & /*rows*/, float * /*sums*/) {}
 void sum_byte_magnitudes_avx(const uint8_t * /*packed*/, const ByteRows & /*rows*/, float * /*sums*/) {}
 

@@ -18,7 +18,6 @@ inline size_t padded_byte_dim(int dim) {
     return (static_cast<size_t>(dim) + kTile - 1) / kTile * kTile;
 }
 
-bool has_avx_vnni();
 // REQUIRES: has_avx_vnni(); bytes of entries raised by 128.
 void sum_byte_magnitudes_avx(const uint8_t * packed, const ByteRows & rows, float * sums);
 

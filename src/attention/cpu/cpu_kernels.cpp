@@ -5,7 +5,9 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
+#include "device/avx_vnni.h"
 #include "device/cpu_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -71,8 +73,27 @@ size_t scratch_floats(const AttentionTask & task, int longest, int span) {
            5 * kTileRows;
 }
 
+namespace {
+
+constexpr const char * kAvx2Vnni = "AVX2_VNNI";  // which Highway has no name for
+
+// The sets' names, best first, and what Highway knows each as.
+std::vector<std::pair<const char *, int64_t>> targets() {
+    std::vector<std::pair<const char *, int64_t>> all;
+    hwy::SetSupportedTargetsForTest(0);
+    allow_avx_vnni(true);
+    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+        if (target == HWY_AVX2 && has_avx_vnni()) { all.emplace_back(kAvx2Vnni, target); }
+        all.emplace_back(hwy::TargetName(target), target);
+    }
+    return all;
+}
+
+}  // namespace
+
 const char * cpu_attention_target() {
-    return hwy::TargetName(HWY_DYNAMIC_DISPATCH(ThisTarget)());
+    const int64_t target = HWY_DYNAMIC_DISPATCH(ThisTarget)();
+    return target == HWY_AVX2 && has_avx_vnni() ? kAvx2Vnni : hwy::TargetName(target);
 }
 
 bool cpu_attention_multiplies_words(KvFormat k_format, KvFormat v_format, int head_dim) {
@@ -86,20 +107,18 @@ bool cpu_attention_pays() {
 
 std::vector<const char *> cpu_attention_targets() {
     std::vector<const char *> names;
-    hwy::SetSupportedTargetsForTest(0);
-    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) { names.push_back(hwy::TargetName(target)); }
+    for (const auto & [name, target] : targets()) { names.push_back(name); }
     return names;
 }
 
-bool use_cpu_attention_target(const char * name) {
-    hwy::SetSupportedTargetsForTest(0);
-    if (name == nullptr) { return true; }
-    for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-        if (std::strcmp(name, hwy::TargetName(target)) != 0) { continue; }
+bool use_cpu_attention_target(const char * wanted) {
+    for (const auto & [name, target] : targets()) {  // all of them may be used behind this
+        if (wanted == nullptr || std::strcmp(wanted, name) != 0) { continue; }
         hwy::SetSupportedTargetsForTest(target);
+        allow_avx_vnni(std::strcmp(name, kAvx2Vnni) == 0);
         return true;
     }
-    return false;
+    return wanted == nullptr;
 }
 
 }  // namespace pith
