@@ -17,6 +17,7 @@ namespace pith {
 namespace {
 
 constexpr size_t kStep = 256;  // bytes a turn of the reading loop
+constexpr size_t kAhead = 4096;
 typedef uint64_t Words __attribute__((vector_size(64)));
 
 PITH_FOR_EACH_SET uint64_t sum_bytes(const uint8_t * from, size_t size) {
@@ -24,7 +25,11 @@ PITH_FOR_EACH_SET uint64_t sum_bytes(const uint8_t * from, size_t size) {
     for (size_t i = 0; i < size; i += kStep) {
         for (size_t c = 0; c < 4; ++c) {
             Words words;
-            std::memcpy(&words, from + i + 64 * c, sizeof(words));
+            const uint8_t * line = from + i + 64 * c;
+#if defined(__GNUC__)
+            __builtin_prefetch(line + kAhead, 0, 2);  // what processors foresee by themselves is not all that memory can give
+#endif
+            std::memcpy(&words, line, sizeof(words));
             sums[c] += words;
         }
     }

@@ -5,6 +5,8 @@
 //                                    [--footprint 768] [--target AVX2]
 //   roofline_bench table [--threads 2] [--repeats 7] [--json]     head sizes 64 and 128; f16, q8_0, q4_0; decode over 2 k,
 //                                                                  8 k and 32 k entries, prefill over 2 k, 8 k and 16 k
+//   roofline_bench read [--footprint 1024] [--threads 2] [--repeats 7] [--json]     GB/s of plainly reading so many MiB: what
+//                                                                  bounds generation, which reads all weights for each token
 //
 // Decode: one query per head, 8 lanes of 4 query heads, over as many layers as fill `footprint` MiB, so that none stays in a
 // cache; GB/s of K and V, and their share of what plainly reading the same bytes reaches. Prefill: `queries` queries, the
@@ -15,6 +17,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <random>
@@ -28,6 +31,10 @@
 #include "device/backend.h"
 #include "machine_limits.h"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 namespace pith {
 namespace {
 
@@ -36,6 +43,7 @@ constexpr int64_t kMultiplyRounds = 4000000;
 struct Options : BenchOptions {
     bool prefill = false;
     bool table = false;
+    bool read = false;
     bool json = false;
     size_t footprint_mb = 768;  // K and V read in decode, all layers
 };
@@ -230,6 +238,32 @@ std::optional<Measured> measure(const Options & o, ggml_backend_t backend) {
     return std::nullopt;
 }
 
+// GB/s of plainly reading `footprint` MiB, in huge pages where the system has them: so weights lie.
+double read_rate(const Options & o, ggml_backend_t backend) {
+    constexpr size_t kHugePage = size_t{1} << 21U;
+    const size_t size = o.footprint_mb << 20U;
+    const std::unique_ptr<uint8_t, decltype(&std::free)> bytes(
+        static_cast<uint8_t *>(std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage)), &std::free);
+    if (bytes == nullptr) { return 0; }
+#if defined(__linux__)
+    ::madvise(bytes.get(), size, MADV_HUGEPAGE);
+#endif
+    std::memset(bytes.get(), 1, size);
+    LimitJob job;
+    job.spans.emplace_back(bytes.get(), size);
+    Graph graph(16);
+    ggml_tensor * source = ggml_new_tensor_1d(graph.ctx, GGML_TYPE_F32, 1);
+    ggml_build_forward_expand(
+        graph.graph, ggml_custom_4d(graph.ctx, GGML_TYPE_F32, 1, 1, 1, 1, &source, 1, read_part, GGML_N_TASKS_MAX, &job));
+    graph.buffer = ggml_backend_alloc_ctx_tensors(graph.ctx, backend);
+    std::vector<double> times;
+    for (int i = 0; i <= o.repeats; ++i) {  // the first warms up
+        times.push_back(seconds([&] { ggml_backend_graph_compute(backend, graph.graph); }));
+    }
+    times.erase(times.begin());
+    return 1e-9 * static_cast<double>(size) / median(times);
+}
+
 void print_row(const Options & o, const Measured & m) {
     std::printf("%-7s %-5s d=%-3d %6d entries | kernel %7.1f %s  ggml %7.1f  ratio %5.2f | %s %7.1f  share %4.0f %% | %.1e\n",
                 o.prefill ? "prefill" : "decode", ggml_type_name(o.type), o.head_dim, o.length, m.kernel,
@@ -275,6 +309,11 @@ int run(const Options & o) {
         return 1;
     }
     const OwnedBackend backend(*made);
+    if (o.read) {
+        const double rate = read_rate(o, backend.get());
+        std::printf(o.json ? "{\"read_gb_per_s\": %.2f}\n" : "read %.1f GB/s\n", rate);
+        return rate > 0 ? 0 : 1;
+    }
     if (o.json) {
         std::printf("{\"n_threads\": %d, \"repeats\": %d, \"target\": \"%s\", \"rows\": [\n", o.n_threads, o.repeats,
                     cpu_attention_targets().front());
@@ -309,7 +348,8 @@ int main(int argc, char ** argv) {
     pith::Options o;
     for (int i = 1; i < argc; ++i) {
         const std::string name = argv[i];
-        if (name == "decode" || name == "prefill" || name == "table") {
+        if (name == "decode" || name == "prefill" || name == "table" || name == "read") {
+            o.read = name == "read";
             o.prefill = name == "prefill";
             o.table = name == "table";
             continue;

@@ -67,7 +67,12 @@ class OpenVino:
         self.tokenizer = self.pipeline.get_tokenizer()
 
     def prompt(self, text, n):
-        return self.tokenizer.encode(text, add_special_tokens=False).input_ids.data[0][:n]
+        ids, step = [], 16384  # characters: the tokenizer cuts a text after 8,192 tokens
+        for at in range(0, len(text), step):
+            ids.extend(self.tokenizer.encode(text[at:at + step], add_special_tokens=False).input_ids.data[0])
+            if len(ids) >= n:
+                break
+        return ids[:n]
 
     def generate(self, prompt, n):
         ids = self.numpy.array([prompt], dtype=self.numpy.int64)

@@ -18,6 +18,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 N_WARM_UP = 128  # tokens, as `pith bench` reads first
+MEMORY_MIB = 1024  # more than any cache holds
 
 
 class Failed(Exception):
@@ -295,5 +296,38 @@ class OpenVino(InPython):
     key, name, module, package = "openvino", "OpenVINO GenAI", "openvino_genai", "openvino-genai==2026.4.1"
 
 
-ALL = [Pith, PithWithin, LlamaCpp, IkLlamaCpp, MistralRs, OpenVino]
+class Memory(Peer):
+    """No peer: plainly reading memory on the same threads, GB/s in place of tokens a second. It bounds generation, which reads all weights for
+    each token."""
+
+    key, name = "memory", "reading memory"
+
+    def missing(self):
+        if not pathlib.Path(self.options.memory).exists():
+            return "scripts/build_bench roofline_bench"
+
+    def takes(self, kind, tokens):
+        return kind == "generate"
+
+    def measure(self, setting, kind, tokens, also_generate):
+        child, answer = run([self.options.memory, "read", "--threads", self.options.threads, "--footprint", MEMORY_MIB, "--repeats", 9, "--json"], self.options)
+        rate = answer["read_gb_per_s"]
+        return {(kind, tokens): (rate, MEMORY_MIB * 2**20 / 1e9 / rate)}, child, "", ""
+
+
+def bytes_a_token(options):
+    """{Pith's key: f(depth)}: bytes of weights and K/V that a token behind so many reads; nothing where Pith cannot be asked."""
+    try:
+        said = subprocess.run([options.pith, "info", "-m", options.model, "--json"], capture_output=True, text=True, check=True).stdout
+        info = json.loads(said)
+        weights, entry = info["weight_bytes_per_token"], info["kv_bytes_per_token"]
+    except (OSError, subprocess.CalledProcessError, ValueError, KeyError, TypeError):
+        return {}
+    reads = {"pith": lambda depth: weights + entry * depth}
+    if options.budget.isdigit():
+        reads["pith-budget"] = lambda depth: weights + entry * min(depth, int(options.budget))
+    return reads
+
+
+ALL = [Pith, PithWithin, LlamaCpp, IkLlamaCpp, MistralRs, OpenVino, Memory]
 OURS = ["pith", "pith-budget"]

@@ -8,6 +8,7 @@ import statistics
 
 COLUMNS = ["peer", "setting", "kind", "tokens", "round", "tokens_per_s", "seconds", "rss_bytes", "others", "version", "isa", "wall_s"]
 KINDS = ["prompt", "generate", "long"]
+MEMORY = "memory"  # the key of rows that say how fast memory is read, GB/s
 NUMBERS = {"tokens": int, "round": int, "tokens_per_s": float, "seconds": float, "rss_bytes": int, "others": lambda text: float(text) if text else None, "wall_s": float}
 
 
@@ -69,6 +70,7 @@ def cell(rows, peer, kind, tokens):
 
 def summary(rows, peers, ours):
     """A list of points, in order: every program's cell, the best peer, and ratios to it."""
+    peers = [key for key in peers if key != MEMORY]
     out = []
     for kind in KINDS:
         for tokens in points(rows, kind):
@@ -88,9 +90,21 @@ def table(head, lines):
     return "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head)] + ["| " + " | ".join(line) + " |" for line in lines])
 
 
-def markdown(rows, names, ours):
-    """names: of every program, by its key, in the table's order; those without a row are left out."""
-    peers = {key: name for key, name in names.items() if any(row["peer"] == key for row in rows)}
+def of_the_limit(rows, every, reads):
+    """{program: {depth: the share of what memory allows}}. reads: {program: f(depth)}, bytes a token."""
+    shares = {}
+    for point in every:
+        limit = cell(rows, MEMORY, point["kind"], point["tokens"])
+        for key, bytes_of in reads.items():
+            if limit and key in point["programs"]:
+                shares.setdefault(key, {})[point["tokens"]] = point["programs"][key]["tokens_per_s"] * bytes_of(point["tokens"]) / 1e9 / limit["tokens_per_s"]
+    return shares
+
+
+def markdown(rows, names, ours, reads):
+    """names: of every program, by its key, in the table's order; those without a row are left out. reads: of of_the_limit()."""
+    limits = {n: one["tokens_per_s"] for n in points(rows, "generate") if (one := cell(rows, MEMORY, "generate", n))}
+    peers = {key: name for key, name in names.items() if key != MEMORY and any(row["peer"] == key for row in rows)}
     every = summary(rows, peers, ours)
     short, long = [one for one in every if one["kind"] != "long"], [one for one in every if one["kind"] == "long"]
     parts = []
@@ -108,6 +122,10 @@ def markdown(rows, names, ours):
         head = [f"prompt of {one['tokens']:,}" if one["kind"] == "prompt" else f"generate behind {one['tokens']:,}" for one in short]
         lines = [[name] + [rate(one, key) for one in short] for key, name in peers.items()]
         lines += [[f"{names[key]} ÷ best peer"] + [f"{one['ratios'][key]:.2f}" if key in one["ratios"] else "" for one in short] for key in ours if key in peers]
+        for key, shares in of_the_limit(rows, [one for one in short if one["kind"] == "generate"], reads).items():
+            lines.append([f"{names[key]}, of what reading memory allows"] + [f"{100 * shares[one['tokens']]:.0f} %" if one["kind"] == "generate" and one["tokens"] in shares else "" for one in short])
+        if limits:
+            lines.append(["plainly reading memory"] + [f"{limits[one['tokens']]:.1f} GB/s" if one["kind"] == "generate" and one["tokens"] in limits else "" for one in short])
         parts.append("Tokens a second:\n\n" + table(["", *head], lines))
         memory = [[name] + [mebibytes(one["programs"][key]["rss_bytes"]) if key in one["programs"] else "" for one in short] for key, name in peers.items()]
         parts.append("Most resident memory:\n\n" + table(["", *head], memory))

@@ -18,6 +18,9 @@ if sys.argv[1] == "--version":
     print("pith 0.0.0")
     sys.exit()
 words = sys.argv[1:]
+if words[0] == "info":
+    print(json.dumps({"weight_bytes_per_token": 10**9, "kv_bytes_per_token": 10**6}))
+    sys.exit()
 value = lambda name: words[words.index(name) + 1]
 open(os.environ["LOG"], "a").write("pith " + " ".join(words) + "\n")
 print(json.dumps({"rows": [{"prefill_tps": 200.0, "decode_tps": 33.0 if "--budget" in words else 30.0, "attention": "pith TEST"}]}))
@@ -47,7 +50,12 @@ else:
 print(json.dumps([{**test, "build_commit": "abc", "build_number": 7} for test in tests]))
 PYTHON
 sed 's/100.0 if on else 80.0/150.0 if on else 149.0/' "$work/llama-bench" >"$work/ik-bench"
-chmod +x "$work/pith" "$work/llama-bench" "$work/ik-bench"
+cat >"$work/memory" <<'SHELL'
+#!/bin/sh
+echo memory "$*" >>"$LOG"
+echo '{"read_gb_per_s": 60}'
+SHELL
+chmod +x "$work/pith" "$work/llama-bench" "$work/ik-bench" "$work/memory"
 # A package with mistral.rs's interface: words are tokens.
 package=$work/packages/mistral.rs
 mkdir -p "$package/mistralrs" "$package/mistralrs-9.9.dist-info"
@@ -78,7 +86,7 @@ wrong() { echo "FAILED: $*" >&2; echo "--- out:" >&2; cat "$work/out" >&2; echo 
 rows=$work/rows.csv
 run() { # run CODE ARGUMENTS…
   local code=0
-  "$script" -m "$work/model.gguf" --pith "$work/pith" --ik-llama "$work/ik-bench" --packages "$work/packages" -t 2 -o "$rows" "${@:2}" >"$work/out" 2>"$work/said" || code=$?
+  "$script" -m "$work/model.gguf" --pith "$work/pith" --ik-llama "$work/ik-bench" --packages "$work/packages" --memory "$work/memory" -t 2 -o "$rows" "${@:2}" >"$work/out" 2>"$work/said" || code=$?
   [ $code = "$1" ] || wrong "exit code $code, not $1: ${*:2}"
 }
 has() { grep -qF -- "$1" "$work/out" || wrong "'$1' is not in the table"; }
@@ -96,6 +104,10 @@ has "| ik_llama.cpp | **150.0** (fa 1) | 21.0 (fa 0) | 21.0 (fa 0) |"
 has "| mistral.rs | 50.0 | 10.0 | 10.0 |"
 has "| Pith ÷ best peer | 1.33 | 1.43 | 1.43 |"
 has "| Pith within 1,024 ÷ best peer |  | 1.57 | 1.57 |"
+has "| Pith, of what reading memory allows |  | 50 % | 76 % |"
+has "| Pith within 1,024, of what reading memory allows |  | 55 % | 83 % |"
+has "| plainly reading memory |  | 60.0 GB/s | 60.0 GB/s |"
+runs 6 '^memory read --threads 2'
 has "mistral.rs: 9.9"
 has "llama.cpp: abc (7), test; medians of 3"
 # A setting that was a fifth slower is run once; one that may be the faster one in every round.
