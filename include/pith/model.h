@@ -43,6 +43,7 @@ struct ModelInfo {
     std::vector<WeightShare> weight_types;  // most bytes first
     int64_t n_params = 0;
     size_t weight_bytes = 0;
+    size_t weight_bytes_per_token = 0;  // of these, what generating one token reads: no rows looked up, chosen experts alone
     int n_layers = 0;
     int n_heads = 0;
     int n_kv_heads = 0;

@@ -37,6 +37,7 @@ size_t number_size(uint32_t type) {
 }
 
 constexpr size_t kMaxNameBytes = 65535;
+constexpr size_t kMaxTextBytes = size_t{64} << 20U;  // of a chat template, or of whatever else is told as text
 constexpr uint64_t kDefaultAlignment = 32;
 constexpr uint64_t kMaxAlignment = uint64_t{1} << 30;
 // Published models have at most some 3,000 tensors, and less than 1,000 keys. ggml's reader, which is given the file later,
@@ -68,10 +69,14 @@ public:
         return {};
     }
 
-    Status read_string(std::string & out) {
+    // What is longer is not copied: a damaged length would take as much memory as the file has.
+    Status read_string(std::string & out, uint64_t most, const char * what) {
         uint64_t n = 0;
         PITH_RETURN_IF_ERROR(read(n));
         if (n > left()) { return cut_off(); }
+        if (n > most) {
+            return bad(std::string(what) + " of " + std::to_string(n) + " bytes (at most " + std::to_string(most) + ")");
+        }
         out.assign(reinterpret_cast<const char *>(bytes_.data() + position_), static_cast<size_t>(n));
         position_ += static_cast<size_t>(n);
         return {};
@@ -160,14 +165,12 @@ Status read_metadata(Reader & in, uint64_t n_keys, GgufHeader & header) {
     for (uint64_t i = 0; i < n_keys; ++i) {
         std::string key;
         uint32_t type = 0;
-        PITH_RETURN_IF_ERROR(in.read_string(key));
-        if (key.empty() || key.size() > kMaxNameBytes) {
-            return in.bad("a metadata key of " + std::to_string(key.size()) + " bytes");
-        }
+        PITH_RETURN_IF_ERROR(in.read_string(key, kMaxNameBytes, "a metadata key"));
+        if (key.empty()) { return in.bad("a metadata key of 0 bytes"); }
         PITH_RETURN_IF_ERROR(in.read(type));
         GgufValue value;
         if (type == kString) {
-            PITH_RETURN_IF_ERROR(in.read_string(value.emplace<std::string>()));
+            PITH_RETURN_IF_ERROR(in.read_string(value.emplace<std::string>(), kMaxTextBytes, "a text in its metadata"));
         } else if (type == kArray) {
             PITH_RETURN_IF_ERROR(read_array(in, value.emplace<GgufArray>()));
         } else {
@@ -207,11 +210,8 @@ Status set_size(const Reader & in, GgufTensor & tensor) {
 Status read_tensor(Reader & in, const std::string & path, GgufTensor & tensor) {
     uint32_t n_dims = 0;
     uint32_t type = 0;
-    PITH_RETURN_IF_ERROR(in.read_string(tensor.name));
-    if (tensor.name.empty() || tensor.name.size() >= GGML_MAX_NAME) {
-        return in.bad("a tensor name of " + std::to_string(tensor.name.size()) + " bytes (at most " +
-                      std::to_string(GGML_MAX_NAME - 1) + ")");
-    }
+    PITH_RETURN_IF_ERROR(in.read_string(tensor.name, GGML_MAX_NAME - 1, "a tensor name"));
+    if (tensor.name.empty()) { return in.bad("a tensor name of 0 bytes"); }
     PITH_RETURN_IF_ERROR(in.read(n_dims));
     if (n_dims > 4) { return in.bad("tensor '" + tensor.name + "' has " + std::to_string(n_dims) + " dimensions (at most 4)"); }
     for (uint32_t d = 0; d < n_dims; ++d) { PITH_RETURN_IF_ERROR(in.read(tensor.ne[d])); }

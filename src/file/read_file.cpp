@@ -55,7 +55,10 @@ Result<std::string> read_file(const std::string & path, size_t most_bytes) {
     };
     const std::string name = "'" + path + "'";
     const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "rb"));
-    if (!file) { return {ErrorCode::kNotFound, name + " cannot be opened: " + std::strerror(errno)}; }
+    if (!file) {
+        const bool is_missing = errno == ENOENT || errno == ENOTDIR;
+        return {is_missing ? ErrorCode::kNotFound : ErrorCode::kIo, name + " cannot be opened: " + std::strerror(errno)};
+    }
     return read_file(file.get(), name, most_bytes);
 }
 

@@ -22,6 +22,7 @@ public:
     const Hparams & hparams() const override { return model_->hparams(); }
     const Weights & weights() const override { return weights_; }
     size_t weight_bytes() const override { return model_->weight_bytes(); }
+    size_t weight_bytes_per_token() const override { return model_->weight_bytes_per_token(); }
     size_t resident_copies_bytes() const override { return model_->resident_copies_bytes(); }
     const std::string & weight_type_name() const override { return model_->weight_type_name(); }
     const std::vector<WeightShare> & weight_shares() const override { return model_->weight_shares(); }

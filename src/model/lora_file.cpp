@@ -17,6 +17,7 @@
 #include "file/gguf_header.h"
 #include "file/mapped_file.h"
 #include "file/write_file.h"
+#include "model/arch/architecture.h"
 #include "model/model_identity.h"
 
 namespace pith {
@@ -51,6 +52,13 @@ Status check_kind(const std::string & path, const GgufHeader & header) {
     if (header.string("general.type") != "adapter") { return bad_file(path, "is a GGUF, but not one of an adapter"); }
     const std::string kind = header.string("adapter.type").value_or("none");
     if (kind != "lora") { return bad_file(path, "is of type '" + kind + "' where 'lora' belongs"); }
+    // It counts from a mark in the text on, and was trained with the bare model before that.
+    if (header.find("adapter.alora.invocation_tokens") != nullptr) {
+        return {ErrorCode::kUnsupported,
+                "adapter '" + path +
+                    "' is an activated LoRA (adapter.alora.invocation_tokens), which counts from a mark in "
+                    "the text on: that is not supported; use a plain LoRA of the same task"};
+    }
     return {};
 }
 
@@ -63,15 +71,20 @@ std::string hash_of(const GgufHeader & header, std::span<const uint8_t> bytes) {
 
 Result<double> read_alpha(const std::string & path, const GgufHeader & header) {
     const GgufValue * value = header.find("adapter.lora.alpha");
-    const double alpha = value != nullptr && std::holds_alternative<double>(*value) ? std::get<double>(*value) : 0;
-    if (!std::isfinite(alpha)) { return bad_file(path, "has an alpha that is not finite"); }
-    return alpha;
+    if (value == nullptr) { return 0.0; }
+    if (const auto * whole = std::get_if<int64_t>(value)) { return static_cast<double>(*whole); }
+    const auto * alpha = std::get_if<double>(value);
+    if (alpha == nullptr || !std::isfinite(*alpha)) {
+        return bad_file(path, "has an adapter.lora.alpha that is no finite number");
+    }
+    return *alpha;
 }
 
 Status check_header(const std::string & path, const GgufHeader & header, const ModelFile & model) {
     PITH_RETURN_IF_ERROR(check_kind(path, header));
     const std::string arch = header.string("general.architecture").value_or("none");
-    if (arch != model.hparams().arch_name) {
+    const Architecture * known = find_architecture(arch);  // converters have several names for some
+    if (arch != model.hparams().arch_name && (known == nullptr || known != find_architecture(model.hparams().arch_name))) {
         return {ErrorCode::kInvalidArgument, "adapter '" + path + "' is for architecture '" + arch + "', '" + model.path() +
                                                  "' is '" + model.hparams().arch_name + "'"};
     }

@@ -79,6 +79,7 @@ public:
     const Hparams & hparams() const override { return hparams_; }
     const Weights & weights() const override { return weights_; }
     size_t weight_bytes() const override { return weight_bytes_; }
+    size_t weight_bytes_per_token() const override { return weight_bytes_per_token_; }
     size_t resident_copies_bytes() const override { return store_.copied_bytes(); }
     const std::string & weight_type_name() const override { return shares_.front().type; }
     const std::vector<WeightShare> & weight_shares() const override { return shares_; }
@@ -110,6 +111,7 @@ private:
     std::deque<GgufTensor> parts_of_tensors_;  // in place of those that split_fused() took apart
     std::vector<PlacedWeight> wanted_;         // the tensors that become weights
     size_t weight_bytes_ = 0;
+    size_t weight_bytes_per_token_ = 0;
     std::vector<WeightShare> shares_;
     std::string file_type_;
     int64_t n_params_ = 0;
@@ -220,6 +222,14 @@ Result<std::vector<float>> LoadedModel::read_output_projection(int layer) const 
     const FoundTensor & found = tensors_.at(placed->name);
     const GgufTensor & info = *found.info;
     const uint8_t * bytes = found.part->file.bytes().data() + info.offset;
+    std::vector<uint8_t> own;
+    if (placed->data != bytes) {  // a model that was copied goes on when its file changes: no page of the map is touched
+        own.resize(info.size);
+        if (const Status read = found.part->file.copy(info.offset, own); !read.ok()) {
+            return {read.code(), "'" + found.part->path + "': tensor '" + info.name + "' cannot be read: " + read.message()};
+        }
+        bytes = own.data();
+    }
     std::vector<float> values(static_cast<size_t>(info.n_elements()));
     if (info.type == GGML_TYPE_F32) {
         std::memcpy(values.data(), bytes, info.size);
@@ -231,7 +241,7 @@ Result<std::vector<float>> LoadedModel::read_output_projection(int layer) const 
         }
         to_float(bytes, values.data(), info.n_elements());
     }
-    if (placed->data != bytes) { found.part->file.drop(info.offset, info.size); }  // or it would be resident twice
+    if (!own.empty()) { found.part->file.drop(info.offset, info.size); }  // or it would be resident twice
     return values;
 }
 
@@ -287,6 +297,13 @@ void LoadedModel::sum_up() {
     for (auto & [type, share] : of_type) {
         share.type = ggml_type_name(type);
         shares_.push_back(std::move(share));
+    }
+    for (const PlacedWeight & weight : wanted_) {
+        if (weight.use == WeightUse::kRows) { continue; }  // one row of it
+        const size_t size = weight.info->size;
+        const bool is_chosen = weight.use == WeightUse::kExperts && hparams_.n_experts > 0;
+        weight_bytes_per_token_ +=
+            is_chosen ? size / static_cast<size_t>(hparams_.n_experts) * static_cast<size_t>(hparams_.n_experts_used) : size;
     }
     std::ranges::stable_sort(shares_, std::ranges::greater(), &WeightShare::bytes);
     file_type_ = file_type_text(parts_.front().header, shares_);

@@ -45,6 +45,7 @@ public:
     virtual const Hparams & hparams() const = 0;
     virtual const Weights & weights() const = 0;
     virtual size_t weight_bytes() const = 0;                   // sum of the sizes in the file of the tensors that are read
+    virtual size_t weight_bytes_per_token() const = 0;         // ModelInfo::weight_bytes_per_token
     virtual size_t resident_copies_bytes() const = 0;          // bytes copied out of the map (repacked, norms made f32)
     virtual const std::string & weight_type_name() const = 0;  // the type most weight bytes have, e.g. "q4_0"
     virtual const std::vector<WeightShare> & weight_shares() const = 0;  // of the tensors that are read, most bytes first

@@ -167,6 +167,8 @@ TEST(Commands, InfoSaysWhatTheFileSaysItIs) {
     EXPECT_EQ(info["weight_types"].size(), 2U) << "norms are f32";
     EXPECT_EQ(n_weights, info["n_params"]);
     EXPECT_EQ(n_bytes, info["weight_bytes"]);
+    EXPECT_GT(info["weight_bytes_per_token"], 0);
+    EXPECT_LE(info["weight_bytes_per_token"], info["weight_bytes"]);
     const std::string text = run_pith({"info", "-m", file}).out;
     EXPECT_NE(text.find("Q4_K - Medium: q8_0 9"), std::string::npos) << text;
     EXPECT_EQ(run_json({"info", "-m", marked(999), "--json"})["file_type"], "file type 999");

@@ -21,6 +21,11 @@ TEST(ReadFile, GivesTheBytesThatAreThere) {
     EXPECT_EQ(read_file("/dev/null").value(), "");
 }
 
+TEST(ReadFile, TellsWhatIsNotThereFromWhatCannotBeOpened) {
+    EXPECT_EQ(read_file("no/such/file").status().code(), ErrorCode::kNotFound);
+    EXPECT_EQ(read_file(std::string(5000, 'a')).status().code(), ErrorCode::kIo) << "a name that is too long";
+}
+
 TEST(ReadFile, RefusesWhatIsTooLargeOrHasNoEnd) {
     const TempFolder folder;
     const std::string large = folder.file("large");

@@ -153,6 +153,8 @@ inline std::vector<ArchitectureFile> architecture_files() {
         keys.u32("embedding_length_per_layer_input", 0);
     };
     const auto sections = [](const Keys & keys) { keys.list("rope.dimension_sections", {3, 2, 2, 1}); };
+    // Of layers with a window. (libllama 0.7 reads it of some architectures; later ones of more.)
+    const auto other_base = [](const Keys & keys) { keys.f32("rope.freq_base_swa", 500.0F); };
     const auto multipliers = [](const Keys & keys) {
         keys.f32("embedding_scale", 3.0F);
         keys.f32("residual_scale", 0.4F);
@@ -273,7 +275,7 @@ inline std::vector<ArchitectureFile> architecture_files() {
              keys.u32("rope.dimension_count", 8);
          }},
         {"gemma2", "gemma2", window(24)},
-        {"gemma2_bare", "gemma2", window(24), tied},
+        {"gemma2_bare", "gemma2", [=](const Keys & keys) { window(24)(keys), other_base(keys); }, tied},
         {"gemma2_other_softcaps", "gemma2",
          [](const Keys & keys) {
              keys.u32("attention.sliding_window", 40);
@@ -348,7 +350,8 @@ inline std::vector<ArchitectureFile> architecture_files() {
          }},
         {"gpt_oss_one_kv_head",
          "gpt-oss",
-         [](const Keys & keys) {
+         [=](const Keys & keys) {
+             other_base(keys);
              keys.u32("attention.sliding_window", 32);
              keys.u32("attention.head_count_kv", 1);
              keys.experts(4, 2, 32);

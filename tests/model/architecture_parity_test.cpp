@@ -428,6 +428,18 @@ TEST(Architectures, WhatIsNotRunIsRefusedByName) {
                       keys.list("feed_forward_length", {96, 0, 96, 96, 96});
                   },
                   "llama.feed_forward_length' has a number that is not from 1"},
+             Case{"gemma4",
+                  [](const Keys & keys) {
+                      keys.u32("block_count", 2);
+                      keys.u32("attention.sliding_window", 24);
+                      keys.flags("attention.sliding_window_pattern", {1, 0});
+                      for (const char * key : {"attention.key_length", "attention.key_length_swa", "attention.value_length"}) {
+                          keys.u32(key, 32);
+                      }
+                      keys.u32("attention.value_length_swa", 16);
+                      keys.u32("rope.dimension_count", 32);
+                  },
+                  "gemma4.attention.value_length"},
              Case{"seed_oss", [](const Keys & keys) { keys.f32("attention.scale", 0.3F); }, "seed_oss.attention.scale"},
          }) {
         SCOPED_TRACE(c.text);

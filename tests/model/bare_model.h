@@ -14,6 +14,7 @@ public:
     const Hparams & hparams() const override { return hparams_; }
     const Weights & weights() const override { return weights_; }
     size_t weight_bytes() const override { return 0; }
+    size_t weight_bytes_per_token() const override { return 0; }
     size_t resident_copies_bytes() const override { return 0; }
     const std::string & weight_type_name() const override { return name_; }
     const std::vector<WeightShare> & weight_shares() const override { return shares_; }

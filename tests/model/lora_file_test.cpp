@@ -32,8 +32,15 @@ protected:
         model_ = *file;
         weights_ = model_->weights();
         ctx_ = ggml_init({size_t{1} << 22, nullptr, false});
+        add_pairs(weights_);
+        ASSERT_TRUE(save_lora(path(), weights_, *model_).ok());
+    }
+    void TearDown() override { ggml_free(ctx_); }
+
+    // Random ones of rank 3.
+    void add_pairs(Weights & weights) const {
         uint32_t state = 1;
-        for (LayerWeights & layer : weights_.layers) {
+        for (LayerWeights & layer : weights.layers) {
             for (const LoraTarget & target : lora_targets()) {
                 LoraPair & pair = layer.*target.pair;
                 const ggml_tensor * weight = layer.*target.weight;
@@ -42,10 +49,7 @@ protected:
                 pair.scale = 0.5F;
             }
         }
-        ASSERT_TRUE(save_lora(path(), weights_, *model_).ok());
     }
-    void TearDown() override { ggml_free(ctx_); }
-
     ggml_tensor * random_matrix(int64_t ne0, int64_t ne1, uint32_t & state) const {
         ggml_tensor * t = ggml_new_tensor_2d(ctx_, GGML_TYPE_F32, ne0, ne1);
         for (int64_t i = 0; i < ggml_nelements(t); ++i) {
@@ -100,11 +104,45 @@ TEST_F(LoraFile, LibllamaComputesWithItWhatOurLayersCompute) {
         << "it changes something";
 }
 
+TEST_F(LoraFile, MayHaveAWholeNumberForAlpha) {
+    const std::string whole = folder_.file("whole.gguf");
+    ASSERT_TRUE(
+        edit_gguf(path(), whole, {.metadata = [](gguf_context * g) { gguf_set_val_u32(g, "adapter.lora.alpha", 12); }}));
+    const auto adapter = LoraAdapter::load(whole, *model_);
+    ASSERT_TRUE(adapter.ok()) << adapter.status().message();
+    EXPECT_FLOAT_EQ((*adapter)->apply(model_->weights()).layers[0].lora_q.scale, 4.0F) << "12 of a rank of 3";
+}
+
+// Converters have two names for one architecture.
+TEST_F(LoraFile, FitsAModelWhoseArchitectureHasAnotherName) {
+    RandomModelSpec spec;
+    spec.arch = "olmo2";
+    ASSERT_TRUE(write_random_model(spec, folder_.file("olmo.gguf")).ok());
+    const auto model = ModelFile::load(folder_.file("olmo.gguf"), {});
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    Weights weights = (*model)->weights();
+    add_pairs(weights);
+    ASSERT_TRUE(save_lora(folder_.file("olmo-lora.gguf"), weights, **model).ok());
+    const std::string named = folder_.file("named.gguf");
+    ASSERT_TRUE(edit_gguf(folder_.file("olmo-lora.gguf"), named,
+                          {.metadata = [](gguf_context * g) { gguf_set_val_str(g, "general.architecture", "olmo3"); }}));
+    const auto adapter = LoraAdapter::load(named, **model);
+    EXPECT_TRUE(adapter.ok()) << adapter.status().message();
+}
+
 TEST_F(LoraFile, WhatIsWrongIsNamed) {
     expect_edited({.metadata = [](gguf_context * g) { gguf_set_val_str(g, "general.type", "model"); }}, ErrorCode::kBadFile,
                   "not one of an adapter");
     expect_edited({.metadata = [](gguf_context * g) { gguf_set_val_str(g, "adapter.type", "ia3"); }}, ErrorCode::kBadFile,
                   "'ia3'");
+    expect_edited({.metadata =
+                       [](gguf_context * g) {
+                           const uint32_t marks[] = {5, 6};
+                           gguf_set_arr_data(g, "adapter.alora.invocation_tokens", GGUF_TYPE_UINT32, marks, 2);
+                       }},
+                  ErrorCode::kUnsupported, "is an activated LoRA");
+    expect_edited({.metadata = [](gguf_context * g) { gguf_set_val_str(g, "adapter.lora.alpha", "much"); }},
+                  ErrorCode::kBadFile, "adapter.lora.alpha that is no finite number");
     expect_edited({.metadata = [](gguf_context * g) { gguf_set_val_str(g, "general.architecture", "qwen2"); }},
                   ErrorCode::kInvalidArgument, "'qwen2'");
     expect_edited({.tensor = [](ggml_tensor * t) { return std::string(t->name) != "blk.1.attn_v.weight.lora_b"; }},

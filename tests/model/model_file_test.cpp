@@ -90,6 +90,24 @@ TEST_F(ModelFiles, ReportsWhatTheFileSays) {
     const int64_t per_layer = 2 * d + d * 256 + 2 * d * 2 * 32 + 256 * d + 3 * d * 512;
     EXPECT_EQ(model->n_params(), 512 * d + d + 2 * per_layer);
     EXPECT_LT(model->weight_bytes(), std::filesystem::file_size(path_));
+    EXPECT_EQ(model->weight_bytes_per_token(), model->weight_bytes()) << "the embedding is the output matrix, too";
+}
+
+TEST_F(ModelFiles, CountWhatATokenReads) {
+    RandomModelSpec spec;  // f32, its own output matrix
+    write(spec);
+    auto model = load();
+    ASSERT_NE(model, nullptr);
+    const size_t embedding = sizeof(float) * 512 * 64;
+    EXPECT_EQ(model->weight_bytes_per_token(), model->weight_bytes() - embedding);
+    spec.n_experts = 8;
+    spec.n_experts_used = 2;
+    spec.n_ff_expert = 96;
+    write(spec);
+    model = load();
+    ASSERT_NE(model, nullptr);
+    const size_t experts = sizeof(float) * 2 * 3 * 64 * 96 * 8;  // of both layers
+    EXPECT_EQ(model->weight_bytes_per_token(), model->weight_bytes() - embedding - experts / 8 * 6);
 }
 
 TEST_F(ModelFiles, SplitFilesLoadFromAnyPart) {

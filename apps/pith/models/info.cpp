@@ -93,6 +93,7 @@ Json describe(const InfoFlags & flags, const Model & model, const Tokenizer * to
     }
     object["n_params"] = info.n_params;
     object["weight_bytes"] = info.weight_bytes;
+    object["weight_bytes_per_token"] = info.weight_bytes_per_token;
     object["n_layers"] = info.n_layers;
     object["n_governed_layers"] = layout.shape.n_layers;
     object["n_recurrent_layers"] = hparams.n_recurrent_layers();
@@ -164,6 +165,8 @@ void print_lines(const Json & info) {
     if (!info["name"].get<std::string>().empty()) { info_line("name", info["name"].get<std::string>()); }
     info_line("architecture", info["architecture"].get<std::string>());
     info_line("weights", number("n_params") + " parameters, " + bytes_text(info["weight_bytes"].get<size_t>()));
+    info_line("a token reads",
+              bytes_text(info["weight_bytes_per_token"].get<size_t>()) + " of weights, and all of the KV cache that is kept");
     info_line("type", info["file_type"].get<std::string>() + ": " + mixture_text(info));
     info_line("layers", number("n_layers") + " of width " + number("n_embd"));
     if (info["window"].get<int>() > 0) {

@@ -37,6 +37,7 @@ ModelInfo describe(const ModelFile & file) {
     info.weight_types = file.weight_shares();
     info.n_params = file.n_params();
     info.weight_bytes = file.weight_bytes();
+    info.weight_bytes_per_token = file.weight_bytes_per_token();
     info.n_layers = hp.n_layers;
     info.n_heads = hp.n_heads;
     info.n_kv_heads = hp.n_kv_heads;

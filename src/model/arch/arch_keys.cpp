@@ -82,6 +82,18 @@ Status read_expert_weights(const KeyReader & keys, Hparams & hp) {
     return {};
 }
 
+namespace {
+
+// Layers with a window may rotate by a base of their own.
+Status read_window_base(const KeyReader & keys, Hparams & hp) {
+    for (LayerHparams & layer : hp.layers) {
+        if (layer.window > 0) { PITH_RETURN_IF_ERROR(keys.real("rope.freq_base_swa", 1e-6F, layer.rope_base)); }
+    }
+    return {};
+}
+
+}  // namespace
+
 Status read_windows(const KeyReader & keys, int period, bool required, int otherwise, Hparams & hp) {
     constexpr const char * kPattern = "attention.sliding_window_pattern";
     int window = otherwise;
@@ -91,14 +103,14 @@ Status read_windows(const KeyReader & keys, int period, bool required, int other
         std::vector<double> list;
         PITH_RETURN_IF_ERROR(keys.numbers(kPattern, hp.layers.size(), list, true, hp.n_more_blocks()));
         for (size_t l = 0; l < list.size(); ++l) { hp.layers[l].window = list[l] != 0.0 ? window : 0; }
-        return {};
+        return read_window_base(keys, hp);
     }
     PITH_RETURN_IF_ERROR(keys.integer(kPattern, 0, 1 << 16, period, false));
     for (size_t l = 0; l < hp.layers.size(); ++l) {
         const bool is_last = period > 0 && l % static_cast<size_t>(period) == static_cast<size_t>(period) - 1;
         hp.layers[l].window = is_last ? 0 : window;
     }
-    return {};
+    return read_window_base(keys, hp);
 }
 
 Status read_softcaps(const KeyReader & keys, float attention_otherwise, float logits_otherwise, Hparams & hp) {

@@ -47,6 +47,9 @@ Status read_gemma4(const KeyReader & keys, Hparams & hp) {
     PITH_RETURN_IF_ERROR(keys.real("rope.freq_base_swa", 1e-6F, of_windows.rope_base));
     PITH_RETURN_IF_ERROR(keys.integer("attention.key_length_swa", 1, kGemma4MaxHeadDim, of_windows.head_dim));
     PITH_RETURN_IF_ERROR(keys.integer("attention.value_length_swa", 1, kGemma4MaxHeadDim, of_windows.head_dim_v));
+    if (hp.head_dim_v != hp.head_dim || of_windows.head_dim_v != of_windows.head_dim) {  // a layer's values may be its keys
+        return keys.unsupported("attention.value_length", "is another than the keys' length");
+    }
     of_windows.n_rot = std::min(hp.n_rot, of_windows.head_dim);
     PITH_RETURN_IF_ERROR(keys.integer("rope.dimension_count_swa", 2, of_windows.head_dim, of_windows.n_rot, false));
     if (of_windows.n_rot % 2 != 0) {
