@@ -2,6 +2,9 @@
 #include "machine_limits.h"
 
 #include <cstring>
+#include <string_view>
+
+#include "device/avx_vnni.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -103,6 +106,47 @@ __attribute__((target("avx2"))) float multiply_words_8(int64_t n_rounds) {
     for (const Ints8 & sum : sums) { all ^= sum[0] + sum[3]; }
     return static_cast<float>(all);
 }
+// Of bytes: one of them changes from round to round.
+#define PITH_BYTE_LOOP(NAME, TARGET, VECTOR, REGISTER, STEP)                            \
+    __attribute__((target(TARGET))) float NAME(int64_t n_rounds) {                      \
+        VECTOR sums[kSums];                                                             \
+        const auto some = static_cast<int>(n_rounds % 100);                             \
+        for (int i = 0; i < kSums; ++i) { sums[i] = VECTOR{} + (some + i); }            \
+        const auto factor = reinterpret_cast<REGISTER>(VECTOR{} + (0x01020101 + some)); \
+        for (int64_t i = 0; i < n_rounds; ++i) {                                        \
+            for (VECTOR & one : sums) {                                                 \
+                const auto sum = reinterpret_cast<REGISTER>(one);                       \
+                one = reinterpret_cast<VECTOR>(STEP);                                   \
+            }                                                                           \
+        }                                                                               \
+        int all = 0;                                                                    \
+        for (const VECTOR & sum : sums) { all ^= sum[0] + sum[3]; }                     \
+        return static_cast<float>(all);                                                 \
+    }
+PITH_BYTE_LOOP(multiply_bytes_16, "avx512f,avx512bw,avx512vnni", Ints16, __m512i, _mm512_dpbusd_epi32(sum, factor, factor))
+PITH_BYTE_LOOP(multiply_byte_pairs_16, "avx512f,avx512bw", Ints16, __m512i,
+               _mm512_add_epi16(sum, _mm512_maddubs_epi16(sum, factor)))
+PITH_BYTE_LOOP(multiply_byte_pairs_8, "avx2", Ints8, __m256i, _mm256_add_epi16(sum, _mm256_maddubs_epi16(sum, factor)))
+#ifdef PITH_COMPILES_AVX_VNNI
+PITH_BYTE_LOOP(multiply_bytes_8, "avx2,avxvnni", Ints8, __m256i, _mm256_dpbusd_avx_epi32(sum, factor, factor))
+#else
+float multiply_bytes_8(int64_t n_rounds) {
+    return multiply_byte_pairs_8(n_rounds);
+}
+#endif
+#undef PITH_BYTE_LOOP
+// Bytes of a vector, and whether products of four are one instruction.
+std::pair<int, bool> byte_way() {
+    const std::string_view target = cpu_attention_target();
+    if (target == "AVX3_DL") { return {64, true}; }
+    if (target == "AVX3") { return {64, false}; }
+    return {32, target == "AVX2_VNNI"};
+}
+float multiply_bytes(int64_t n_rounds) {
+    const auto [width, fours] = byte_way();
+    if (width == 64) { return fours ? multiply_bytes_16(n_rounds) : multiply_byte_pairs_16(n_rounds); }
+    return fours ? multiply_bytes_8(n_rounds) : multiply_byte_pairs_8(n_rounds);
+}
 int vector_width() {
     return __builtin_cpu_supports("avx512f") ? 16 : __builtin_cpu_supports("fma") ? 8 : kBaseWidth;
 }
@@ -123,6 +167,12 @@ float multiply_add_widest(int64_t n_rounds) {
     }
 }
 #else
+std::pair<int, bool> byte_way() {
+    return {4 * kBaseWidth, false};
+}
+float multiply_bytes(int64_t) {
+    return 0;
+}
 int words_width() {
     return kBaseWidth;
 }
@@ -146,7 +196,10 @@ size_t LimitJob::n_bytes() const {
 }
 
 double LimitJob::n_flops(int n_threads) const {
-    return 2.0 * kSums * (words ? 2 * words_width() : vector_width()) * static_cast<double>(n_rounds) * n_threads;
+    const int width = numbers == LimitNumbers::kFloats  ? vector_width()
+                      : numbers == LimitNumbers::kWords ? 2 * words_width()
+                                                        : byte_way().first;
+    return 2.0 * kSums * width * static_cast<double>(n_rounds) * n_threads;
 }
 
 void read_part(ggml_tensor * /*out*/, int ith, int n_threads, void * job) {
@@ -159,7 +212,9 @@ void read_part(ggml_tensor * /*out*/, int ith, int n_threads, void * job) {
 
 void multiply_part(ggml_tensor * /*out*/, int ith, int /*n_threads*/, void * job) {
     auto & self = *static_cast<LimitJob *>(job);
-    const float sum = self.words ? multiply_words(self.n_rounds) : multiply_add_widest(self.n_rounds);
+    const float sum = self.numbers == LimitNumbers::kFloats  ? multiply_add_widest(self.n_rounds)
+                      : self.numbers == LimitNumbers::kWords ? multiply_words(self.n_rounds)
+                                                             : multiply_bytes(self.n_rounds);
     self.sums[static_cast<size_t>(ith)] += sum > 0 ? 1 : 0;
 }
 

@@ -15,11 +15,15 @@
 
 namespace pith {
 
+// What multiply-adds are of. kWords: pairs of 16 bits, kBytes: fours of 8 bits, or pairs where a processor has no fours, on the
+// instruction set in use (use_cpu_attention_target()); sums of 32 bits, or 16.
+enum class LimitNumbers { kFloats, kWords, kBytes };
+
 struct LimitJob {
     std::vector<std::pair<const uint8_t *, size_t>> spans;  // bytes to read
     int64_t n_rounds = 0;                                   // of multiply-adds, on each thread
-    bool words = false;                                     // in pairs of 16-bit numbers, not f32
-    std::array<uint64_t, kMaxAttentionThreads> sums{};      // so that nothing is optimised away
+    LimitNumbers numbers = LimitNumbers::kFloats;
+    std::array<uint64_t, kMaxAttentionThreads> sums{};  // so that nothing is optimised away
 
     size_t n_bytes() const;
     double n_flops(int n_threads) const;  // two a multiply-add

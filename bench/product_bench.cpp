@@ -9,7 +9,8 @@
 // copied into huge pages, as models are loaded; ggml's are repacked where it has a layout of its own for them. experts: those
 // of gpt-oss-20b and Qwen3-30B-A3B; GB/s of the experts that were chosen. So many matrices as fill `footprint` MiB are
 // multiplied one after the other, as in a pass through a model of that size: 6 MiB, as the built-in one, stay in a cache. f32:
-// GFLOP/s, and the share of multiply-adds that wait for no memory. Quantised: 10^9 multiply-adds a second, and GB/s of weights.
+// GFLOP/s, and the share of multiply-adds that wait for no memory. Quantised: 10^9 multiply-adds a second, the share of what a
+// loop of byte products in registers reaches on the same instruction set (not the matrix unit), and GB/s of weights.
 // The two results are compared; far apart is an error.
 #include <algorithm>
 #include <cstdio>
@@ -178,9 +179,9 @@ bool measure(const ProductOptions & o, ggml_backend_t backend, double limit) {
                     median(ratios), 100 * own_rate / limit, difference);
     } else {
         const double bytes = static_cast<double>(o.matrix_bytes() * choices.n_read());
-        std::printf("%s: pith %7.1f GMAC/s  ggml%s %7.1f  ratio %5.2f | %5.1f GB/s of weights | %.1e\n", ggml_type_name(o.type),
-                    own_rate / 2, repacked == nullptr ? "" : ", repacked", ggml_rate / 2, median(ratios),
-                    1e-9 * bytes / median(own_s), difference);
+        std::printf("%s: pith %7.1f GMAC/s  ggml%s %7.1f  ratio %5.2f | %3.0f %% of %.0f | %5.1f GB/s of weights | %.1e\n",
+                    ggml_type_name(o.type), own_rate / 2, repacked == nullptr ? "" : ", repacked", ggml_rate / 2,
+                    median(ratios), 100 * own_rate / limit, limit / 2, 1e-9 * bytes / median(own_s), difference);
     }
     std::fflush(stdout);
     // Both round rows to 8 bits, ggml by its layout in blocks of its own.
@@ -189,9 +190,10 @@ bool measure(const ProductOptions & o, ggml_backend_t backend, double limit) {
     return false;
 }
 
-// GFLOP/s of multiply-adds in registers.
-double multiply_limit(GraphRunner & runner, int n_threads) {
+// GFLOP/s of multiply-adds in registers: of f32, or of bytes.
+double multiply_limit(GraphRunner & runner, const ProductOptions & o) {
     LimitJob job;
+    job.numbers = o.type == GGML_TYPE_F32 ? LimitNumbers::kFloats : LimitNumbers::kBytes;
     job.n_rounds = kMultiplyRounds;
     GraphBuild * build = *runner.begin(8);
     ggml_tensor * nothing = nullptr;
@@ -200,7 +202,7 @@ double multiply_limit(GraphRunner & runner, int n_threads) {
     for (int i = 0; i < 5; ++i) {
         times.push_back(seconds([&] { (void)runner.run(); }));
     }
-    return 1e-9 * job.n_flops(n_threads) / median(times);
+    return 1e-9 * job.n_flops(o.n_threads) / median(times);
 }
 
 std::vector<ProductOptions> shapes_of(const ProductOptions & o) {
@@ -247,7 +249,7 @@ int run(const ProductOptions & o) {
     }
     const OwnedBackend backend(*made);
     GraphRunner runner(backend.get());
-    const double limit = multiply_limit(runner, o.n_threads);
+    const double limit = multiply_limit(runner, o);
     bool ok = true;
     for (const ProductOptions & shape : shapes_of(o)) { ok = measure(shape, backend.get(), limit) && ok; }
     return ok ? 0 : 1;

@@ -108,9 +108,9 @@ public:
         const double work = o_.prefill ? 4.0 * o_.head_dim * kLanes * kGroup * visible : static_cast<double>(job_.n_bytes());
         const double limit = o_.prefill ? job_.n_flops(o_.n_threads) : static_cast<double>(job_.n_bytes());
         return {1e-9 * work / median(kernel_s), 1e-9 * work / median(flash_s), 1e-9 * limit / median(limit_s),
-                !o_.prefill  ? "read"
-                : job_.words ? "word"
-                             : "fma ",
+                !o_.prefill                            ? "read"
+                : job_.numbers == LimitNumbers::kWords ? "word"
+                                                       : "fma ",
                 difference()};
     }
 
@@ -179,7 +179,8 @@ private:
     // Prefill is held up by arithmetic, decode by memory.
     void build_limit() {
         job_.n_rounds = kMultiplyRounds;
-        job_.words = o_.prefill && cpu_attention_multiplies_words(*format_of(o_.type), *format_of(o_.type), o_.head_dim);
+        const bool words = o_.prefill && cpu_attention_multiplies_words(*format_of(o_.type), *format_of(o_.type), o_.head_dim);
+        job_.numbers = words ? LimitNumbers::kWords : LimitNumbers::kFloats;
         for (int l = 0; l < n_layers_; ++l) {
             for (ggml_tensor * flat : {cache_.k(l), cache_.v(l)}) {
                 for (int h = 0; h < kLanes; ++h) {
