@@ -29,11 +29,8 @@
 #include "attention/lane_attention.h"
 #include "bench_setup.h"
 #include "device/backend.h"
+#include "device/huge_pages.h"
 #include "machine_limits.h"
-
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
 namespace pith {
 namespace {
@@ -246,9 +243,7 @@ double read_rate(const Options & o, ggml_backend_t backend) {
     const std::unique_ptr<uint8_t, decltype(&std::free)> bytes(
         static_cast<uint8_t *>(std::aligned_alloc(kHugePage, (size + kHugePage - 1) / kHugePage * kHugePage)), &std::free);
     if (bytes == nullptr) { return 0; }
-#if defined(__linux__)
-    ::madvise(bytes.get(), size, MADV_HUGEPAGE);
-#endif
+    use_huge_pages(bytes.get(), size);
     std::memset(bytes.get(), 1, size);
     LimitJob job;
     job.spans.emplace_back(bytes.get(), size);

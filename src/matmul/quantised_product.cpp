@@ -1,9 +1,7 @@
 // quantised_product.cpp - the kernels of each instruction set, which of them is used, and what each thread computes.
 #include "matmul/quantised_product.h"
 
-#include <algorithm>
 #include <atomic>
-#include <type_traits>
 
 #include "device/amx.h"
 #include "device/avx_vnni.h"
