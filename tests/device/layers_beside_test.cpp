@@ -80,7 +80,7 @@ protected:
     std::pair<Kept, size_t> read(const std::string & policy, bool in_turn) const {
         auto session = model_->session(options_for(policy));
         EXPECT_TRUE(session.ok()) << session.status().message();
-        live_session(*session).has_ceiling = in_turn;
+        live_session(*session).seq.has_ceiling = in_turn;
         const Status status = session->prefill(prompt());
         EXPECT_TRUE(status.ok()) << status.message();
         return {kept_by(*session), session->ledger().kv_peak_bytes};

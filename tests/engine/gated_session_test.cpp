@@ -671,6 +671,27 @@ TEST(Gated, AfterAnEvictionUnderAnotherPolicyNothingIsHiddenAnyMore) {
     }
 }
 
+// The second reading runs behind what gates hide, which is still in the lanes: none of it leaves meanwhile.
+TEST(Gated, ATextThatIsReadAgainIsReadAsIfNothingWereHidden) {
+    GateConfig config = even_gate();
+    config.n_recent = 64;
+    const Model model = model_with(config);
+    const auto tokens = random_tokens(40, model.info().n_vocab);
+    std::vector<std::vector<std::vector<int32_t>>> kept;
+    for (const char * policy : {"gated", "full"}) {
+        SessionOptions options = options_of(policy);
+        options.observe = {"reread"};
+        auto session = *model.session(options);
+        ASSERT_TRUE(session.prefill(tokens).ok());
+        ASSERT_EQ(session.ledger().kept_entries, 40 * session.ledger().n_lanes) << "some have left already";
+        const Status status = session.evict("reread", 20);
+        ASSERT_TRUE(status.ok()) << status.message();
+        EXPECT_EQ(session.ledger().kept_entries, 20 * session.ledger().n_lanes);
+        kept.push_back(lanes_of(session));
+    }
+    EXPECT_EQ(kept[0], kept[1]);
+}
+
 TEST(Gated, WhatCannotWorkIsRefusedWithAReason) {
     const auto expect_refusal = [](const Status & status, const std::string & part) {
         EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);

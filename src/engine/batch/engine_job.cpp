@@ -86,7 +86,7 @@ Status EngineJob::prepare(const Model & model, const EngineOptions & options, co
     if (!request_.questions.empty()) { PITH_RETURN_IF_ERROR(check_tokens(*session_->file, request_.questions)); }
     const auto n = static_cast<int64_t>(request_.tokens.size());
     session_->seq.disposable = true;
-    session_->has_ceiling = options.ceiling.kind != BudgetKind::kNone;
+    session_->seq.has_ceiling = options.ceiling.kind != BudgetKind::kNone;
     n_room_ = request_.max_tokens;
     if (base != nullptr) {
         session_->known_heads = base->session_->known_heads;
@@ -330,12 +330,27 @@ void EngineJob::take_token() {
     request_.max_tokens == 0 ? keep_state() : choose_token();
 }
 
+// Who chooses may cancel the request: the logits that it reads outlive the session.
+Result<int32_t> EngineJob::ask_who_chooses() {
+    struct Lent {
+        explicit Lent(EngineJob & of) : job(of), logits(std::exchange(of.session_->seq.logits, {})) {}
+        ~Lent() {
+            if (!job.ended()) { job.session_->seq.logits = std::move(logits); }
+        }
+        Lent(const Lent &) = delete;
+        Lent & operator=(const Lent &) = delete;
+        EngineJob & job;
+        std::vector<float> logits;
+    };
+    const Lent lent(*this);
+    return request_.choose(lent.logits);
+}
+
 void EngineJob::choose_token() {
     has_token_ = true;
     bool goes_on = true;
     const Status status = guarded([&]() -> Status {
-        const std::span<const float> logits = session_->seq.logits;
-        auto chosen = request_.choose ? request_.choose(logits) : Result<int32_t>(likeliest_token(logits));
+        auto chosen = request_.choose ? ask_who_chooses() : Result<int32_t>(likeliest_token(session_->seq.logits));
         if (ended()) { return {}; }  // cancelled by who chose
         PITH_ASSIGN_OR_RETURN(pending_, std::move(chosen));
         PITH_RETURN_IF_ERROR(check_tokens(*session_->file, std::span(&pending_, 1)));

@@ -193,6 +193,7 @@ private:
     int64_t next_room() const { return std::min<int64_t>(std::ssize(answer_) + kAnswerRoom, request_.max_tokens); }
     void reserve_all();
     Status open_part();
+    Result<int32_t> ask_who_chooses();
     bool goes_on_reading();
     int64_t most_of_fork(const EngineJob & base, const RunPlan & plan) const;
     bool may_turn(const RunPlan & plan, int64_t next, int64_t n_added) const;

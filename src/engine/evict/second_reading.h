@@ -16,13 +16,17 @@ public:
         : session_(session),
           lengths_(session.seq.lane_lengths()),
           states_(session.seq.states),
+          gate_state_(session.seq.gate_state),
           asked_(session.gates && session.gates->set_asked(false)),
           n_tokens_(session.seq.n_tokens),
-          evidence_(std::exchange(session.seq.evidence, std::move(evidence))) {}
+          evidence_(std::exchange(session.seq.evidence, std::move(evidence))) {
+        session.seq.gate_state.show_all();  // or what gates hide would leave the lanes as these tokens pass
+    }
     ~SecondReading() {
         session_.seq.truncate(lengths_);
         session_.seq.evidence = std::move(evidence_);
         session_.seq.states = std::move(states_);
+        session_.seq.gate_state = std::move(gate_state_);
         session_.seq.n_tokens = n_tokens_;
         if (session_.gates) { session_.gates->set_asked(asked_); }
     }
@@ -33,6 +37,7 @@ private:
     LiveSession & session_;
     std::vector<int> lengths_;
     RecurrentStates states_;
+    GateState gate_state_;
     bool asked_;
     int64_t n_tokens_;
     EvidenceState evidence_;

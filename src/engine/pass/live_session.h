@@ -55,7 +55,6 @@ struct LiveSession : SessionParts {
     // While a prompt is read for questions that come later: their tokens. Empty: there are none, or they are not in sight.
     std::span<const int32_t> observers;
     std::optional<RunPlan> given_plan;  // for the first prompt: an engine has reserved memory for it
-    bool has_ceiling = false;           // in bytes, an engine's for all its sequences
     Ledger ledger;
     AheadRows ahead;   // of tokens that were drafted
     NgramDraft draft;  // by which they are
@@ -68,7 +67,7 @@ struct LiveSession : SessionParts {
     std::optional<PlannedEviction> planned;
 
     // Whether lanes may take so many bytes, and never more.
-    bool bytes_are_bounded() const { return has_ceiling || seq.aside() == Spill::kFile; }
+    bool bytes_are_bounded() const { return seq.aside() == Spill::kFile; }
 };
 
 inline KnownGates known_gates(const LiveSession & session) {

@@ -199,8 +199,8 @@ void Sequence::trim(int begin, int end, int64_t next_position) noexcept {
 }
 
 Spill Sequence::aside() const {
-    const bool has_ceiling = budget.kind == BudgetKind::kBytes || budget.kind == BudgetKind::kAuto;
-    return has_ceiling ? Spill::kFile : Spill::kMemory;
+    const bool bounded = has_ceiling || budget.kind == BudgetKind::kBytes || budget.kind == BudgetKind::kAuto;
+    return bounded ? Spill::kFile : Spill::kMemory;
 }
 
 void Sequence::count_peak(size_t beside) noexcept {
@@ -212,7 +212,7 @@ void Sequence::count_peak(size_t beside) noexcept {
 
 // Where the open call would put it back.
 Status Sequence::remember_dropped(std::span<const LayerKeep> keeps) {
-    if (!way_back_.open || way_back_.n_tokens == 0 || disposable) { return {}; }
+    if (!way_back_.open || way_back_.n_tokens == 0 || way_back_.anew) { return {}; }
     const auto end = static_cast<int32_t>(way_back_.n_tokens);
     PITH_RETURN_IF_ERROR(cache->make_whole(keeps));
     PITH_ASSIGN_OR_RETURN(RestingLanes entries, cache->save_dropped(0, keeps, end, aside()));

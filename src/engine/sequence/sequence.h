@@ -103,9 +103,10 @@ public:
     // The way back of every form at rest. REQUIRES: no transaction is open.
     void become(SequenceAtRest from) noexcept;
 
-    // Set where nobody goes on with it when the reading of a prompt has failed: what a compaction drops meanwhile is then not
-    // kept, and a rollback leaves lanes without it.
+    // Set where nobody goes on with it when the reading of a prompt has failed: such a call begins with kAnew. An answer's
+    // token that fails or is cancelled is fed again, and finds what it found.
     bool disposable = false;
+    bool has_ceiling = false;  // in bytes: an engine's for all its sequences
 
     // How much a call may change before it fails.
     enum class Reach {
@@ -123,7 +124,7 @@ public:
     // Drops from the lanes what the plans do not keep, all of it or, on an error or std::bad_alloc, nothing. Snapshots that
     // point at these lanes save theirs first. Returns how many entries went.
     // evicts: by a policy's plan. is_last: nothing that follows in the call can fail; otherwise what goes is kept for a
-    // rollback, in a temporary file where the budget is a ceiling in bytes. run_tasks: for layers side by side.
+    // rollback, in a temporary file where a ceiling in bytes holds. run_tasks: for layers side by side.
     Result<int64_t> compact(std::span<const LayerPlan> plans, bool evicts, bool is_last,
                             const RunTasks & run_tasks = run_in_turn);
 
@@ -141,7 +142,7 @@ public:
     // Keys stand elsewhere from now on (cache/turned_keys.h), and so do the queries that evidence keeps. All of it or, on an
     // error or std::bad_alloc, nothing. is_last: as above.
     Status turn(TurnedKeys keys, EvidenceState turned, bool is_last);
-    // Where what is put aside for a while lies: a ceiling in bytes is all that lanes may take.
+    // Where what is put aside for a while lies: a ceiling in bytes, its own or an engine's, is all that lanes may take.
     Spill aside() const;
 
     // Takes out of layers [begin, end) with a window what queries at next_position and later do not see. Nothing that is

@@ -888,6 +888,26 @@ TEST(BatchEngineHooks, EndAnswersAndMayCancelAndSubmit) {
     EXPECT_EQ(engine->status(*first).code(), ErrorCode::kNotFound);
 }
 
+TEST(BatchEngineHooks, WhoChoosesMayCancelItsOwnRequestAndGoOnReading) {
+    auto engine = tiny().engine({});
+    ASSERT_TRUE(engine.ok());
+    int64_t id = 0;
+    int n_asked = 0;
+    Request request = request_of(40);
+    request.choose = [&](std::span<const float> logits) -> Result<int32_t> {
+        const std::vector<float> before(logits.begin(), logits.end());
+        if (++n_asked == 2) { EXPECT_TRUE(engine->cancel(id).ok()); }
+        EXPECT_TRUE(std::ranges::equal(logits, before)) << "asked " << n_asked << " times";
+        return 7;
+    };
+    id = *engine->submit(request);
+    ASSERT_TRUE(engine->run().ok());
+    EXPECT_EQ(n_asked, 2);
+    EXPECT_EQ(engine->state(id), RequestState::kCancelled);
+    EXPECT_EQ(engine->answer(id).size(), 1U);
+    EXPECT_EQ(engine->ledger().kv_allocated_bytes, 0U);
+}
+
 TEST(BatchEngineRequests, AreRefusedByName) {
     auto engine = tiny().engine({});
     ASSERT_TRUE(engine.ok());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/likeliest_token.h"
+#include "engine/fail_at.h"
 #include "engine/tiny_model.h"
 #include "model/gguf_edit.h"
 #include "pith/batch_engine.h"
@@ -235,6 +236,31 @@ TEST_P(EngineRepair, ACancelledStepChangesNoAnswer) {
     EXPECT_EQ(engine.ledger().n_prompt, kPrompt);
 }
 
+// An answer's token that is cancelled while the answer looks for what was evicted, also of the token that evicts, is fed again
+// and finds what it found.
+TEST_P(EngineRepair, AnAnswerIsCancelledAtEveryPointAndGoesOn) {
+    Request request = request_of(GetParam());
+    request.options.repair_every = 1;  // also where the grid evicts
+    request.keep = true;
+    const Outcome expected = alone(request, kLookAt, kLooking);
+    Engine engine = tiny().engine(engine_options()).value();
+    const int64_t id = engine.submit(std::move(request)).value();
+    int n_cancelled = 0;
+    int64_t k = 1;
+    for (bool more = true; more;) {
+        const int64_t n_before = engine.ledger().n_generated;
+        const bool answers = engine.state(id) == RequestState::kAnswering;
+        if (answers) { testing::fail_at(testing::Fails::kCancel, k); }
+        more = engine.step(answers ? &testing::cancel_flag() : nullptr).value();
+        const bool was_cancelled = testing::stop_failing() && answers && engine.ledger().n_generated == n_before;
+        n_cancelled += was_cancelled ? 1 : 0;
+        k = was_cancelled ? k + 1 : 1;
+    }
+    EXPECT_EQ(outcome_of(engine, id), expected);
+    EXPECT_GT(engine.ledger(id).value().n_answer_repairs, 0);
+    EXPECT_GT(n_cancelled, kAnswer);
+}
+
 // Its end is no question: it is evicted behind the last chunk, also where nothing behind a prompt is.
 TEST_P(EngineRepair, AContextWhoseQuestionsComeLaterLooksForNothing) {
     for (const int evict_every : {0, 8}) {
@@ -281,6 +307,28 @@ TEST(EngineRepair, ReservesForAPromptsEndThatNothingEvicts) {
     }
     EXPECT_EQ(engine->state(*id), RequestState::kDone) << engine->status(*id).message();
     EXPECT_GT(most, 0U);
+}
+
+// What comes back lies in a file until its room is free: under a ceiling lanes take no more than was reserved.
+TEST(EngineRepair, BringsBackWithinTheCeiling) {
+    std::vector<size_t> peaks;
+    std::vector<Outcome> outcomes;
+    for (const bool has_ceiling : {false, true}) {
+        EngineOptions options = engine_options();
+        if (has_ceiling) { options.ceiling = Budget(BudgetKind::kBytes, 4.0 * (1U << 20U)); }
+        Engine engine = tiny().engine(options).value();
+        Request request = request_of({"h2o"});
+        request.tokens = random_tokens(1600, 384);
+        request.options.budget = Budget(512);  // lanes of several pages, and so is what comes back
+        request.keep = true;
+        const int64_t id = engine.submit(std::move(request)).value();
+        ASSERT_TRUE(engine.run().ok());
+        outcomes.push_back(outcome_of(engine, id));
+        peaks.push_back(engine.ledger(id).value().kv_peak_bytes);
+    }
+    EXPECT_EQ(outcomes[0], outcomes[1]);
+    EXPECT_GT(outcomes[1].n_returned, 0);
+    EXPECT_LT(peaks[1], peaks[0]);
 }
 
 TEST(EngineRepair, WhereNothingIsEvictedOrTheQuestionIsInSightNothingIsLookedFor) {
